@@ -249,5 +249,6 @@ void loop_free(struct loop *loop)
 	loop_free_earlier(loop);
 	namespace_cache_free(loop->namespaces);
 	buffer_fini(&loop->sealed);
+	buffer_fini(&loop->find);
 	free(loop);
 }

@@ -71,6 +71,7 @@ struct loop {
 	char read_buffer[LOOP_READ_BUFFER];
 	char sealed_buffer[LOOP_READ_BUFFER]; /* read_buffer before TLS has opened it */
 	struct buffer sealed;                 /* what TLS has sealed and is not written yet */
+	struct buffer find;                   /* empty: room for the next session_find's request */
 };
 
 /* Work for a loop's own thread, from any thread. */

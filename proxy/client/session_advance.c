@@ -362,7 +362,9 @@ void session_end_find(struct session *session)
 {
 	struct session_find *find = &session_ruled(session)->find;
 
-	buffer_fini(&find->request);
+	buffer_fini(&session->loop->find);
+	find->request.length = 0;
+	session->loop->find = buffer_steal(&find->request);
 	session_accept(session, find->namespace);
 	session_measure_find(session);
 	session_leave_find(session);

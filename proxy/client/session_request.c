@@ -49,6 +49,7 @@ static bool request_send_find(struct session *session, struct bytes frame)
 	find->namespace = namespace;
 	session->request.epoch = session->loop->epoch;
 	namespace_hold(namespace);
+	find->request = buffer_steal(&session->loop->find);
 	buffer_append(&find->request, frame.data, frame.length);
 	find->asked = uv_now(&session->loop->uv);
 	pending_push(&session->pending,
