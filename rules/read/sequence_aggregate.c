@@ -21,6 +21,7 @@ enum step {
 	STEP_PLANNED, /* how mongod would answer the client's distinct */
 	STEP_TRIED,   /* fields that mongod may refuse, or no aggregate has */
 	STEP_ASKED,
+	STEP_LOOKED,  /* for outliers that may come first */
 	STEP_KILLING, /* a cursor that is not needed */
 	STEP_WORDS,   /* the client's own command, explained */
 };
@@ -29,7 +30,8 @@ struct sequence_aggregate {
 	struct sequence sequence; /* first: the two are one pointer */
 	struct command explained; /* of an explain */
 	struct probe probe;
-	struct packet failed; /* an error that quotes the query */
+	struct foremost foremost; /* without a target: not asked so */
+	struct packet failed;     /* an error that quotes the query */
 	uint64_t asked;
 	int attempts, probes;
 	enum reassemble_damage damage;
@@ -73,6 +75,7 @@ static enum sequence_outcome ask(struct sequence *sequence, const struct sequenc
 	size_t body;
 
 	task.damage = aggregate->damage;
+	task.foremost = aggregate->foremost.target ? &aggregate->foremost : NULL;
 	sequence->step = STEP_ASKED;
 	aggregate->asked = input->now;
 	if (explains(sequence)) {
@@ -127,6 +130,21 @@ static void decide_to_probe(struct sequence *sequence)
 		probe_of_filter(filter.value, sequence->match.namespace, &aggregate->probe);
 }
 
+/* The same of a sort by an array. */
+static void decide_by_order(struct sequence *sequence)
+{
+	const struct match *match = &sequence->match;
+	const struct command *command = &match->command;
+	struct foremost *foremost = &aggregate_of(sequence)->foremost;
+	int64_t limit = command->kind == COMMAND_FIND ? aggregate_limit(command) : 0;
+
+	if (limit > 0 && limit == aggregate_room(command) && !bounds_given(command) &&
+	    reads_primary(command) && !command_has(command, FIELD_AUTOCOMMIT) &&
+	    !match_skips_damaged(match) &&
+	    !foremost_of_find(command, limit, match->namespace, foremost))
+		foremost_fini(foremost);
+}
+
 static void decide_to_ask_lightly(struct sequence *sequence)
 {
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
@@ -139,28 +157,6 @@ static void decide_to_ask_lightly(struct sequence *sequence)
 	aggregate->probe.light = aggregate->probe.exact && need != AGGREGATE_NEEDS_ORDER;
 }
 
-/* mongod takes few hints beside a $natural sort, and no other field in it. */
-static bool sorts_oddly(const struct command *command)
-{
-	const struct element *sort = &command->fields[FIELD_SORT];
-	struct element natural;
-
-	return sort->type == BSON_BYTE_DOCUMENT &&
-	       document_find(sort->value, "$natural", &natural) &&
-	       (command_has(command, FIELD_HINT) || !aggregate_sorts_naturally(command));
-}
-
-/* A find's $elemMatch takes no $jsonSchema, and the $match by which it is written does. */
-static bool projects_by_schema(const struct command *command)
-{
-	static const char schema[] = "$jsonSchema";
-	const struct element *projection = &command->fields[FIELD_PROJECTION];
-
-	return projection->type == BSON_BYTE_DOCUMENT &&
-	       memmem(projection->value.data, projection->value.length, schema, sizeof(schema));
-}
-
-/* Whether the command has fields that mongod may refuse of it, and the aggregate would bear. */
 static bool is_unsure(const struct sequence *sequence)
 {
 	const struct command *command = &sequence->match.command;
@@ -170,8 +166,7 @@ static bool is_unsure(const struct sequence *sequence)
 		require(command_parse(command->first.value, &explained));
 		command = &explained;
 	}
-	return command->kind != COMMAND_AGGREGATE &&
-	       (!options_are_usual(command) || sorts_oddly(command) || projects_by_schema(command));
+	return aggregate_is_unsure(command);
 }
 
 /* An aggregate has a hint, which a distinct of mongod 6.0 has not, and much that no other command
@@ -234,6 +229,8 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 	decide_to_look(sequence);
 	if (aggregate_of(sequence)->probing)
 		decide_to_ask_lightly(sequence);
+	else
+		decide_by_order(sequence);
 	return ask(sequence, input);
 }
 
@@ -244,6 +241,7 @@ static enum sequence_outcome ask_all(struct sequence *sequence, const struct seq
 		return sequence_fail(sequence, ERROR_MAX_TIME_EXPIRED,
 				     "operation exceeded time limit", NULL);
 	aggregate_of(sequence)->probing = false;
+	foremost_fini(&aggregate_of(sequence)->foremost);
 	return ask(sequence, input);
 }
 
@@ -257,6 +255,59 @@ static bool probes(struct sequence *sequence)
 static bool explains_no_aggregate(struct sequence *sequence)
 {
 	return explains(sequence) && aggregate_of(sequence)->explained.kind != COMMAND_AGGREGATE;
+}
+
+/* ---- what comes first by an array ---- */
+
+static enum sequence_outcome ask_look(struct sequence *sequence, const struct sequence_input *input)
+{
+	const struct foremost *foremost = &aggregate_of(sequence)->foremost;
+	size_t body;
+
+	if (foremost->looks >= FOREMOST_LOOKS || sequence_time_left(sequence, input) == 0)
+		return ask_all(sequence, input);
+	sequence->step = STEP_LOOKED;
+	sequence->counts.repeats++;
+	body = sequence_begin_command(sequence);
+	foremost_write_look(&sequence->buffer, foremost);
+	sequence_write_read_fields(sequence, input, foremost->namespace->database,
+				   (struct bytes){0});
+	return sequence_send_command(sequence, body);
+}
+
+static enum sequence_outcome take_look(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct foremost *foremost = &aggregate_of(sequence)->foremost;
+	struct bytes batch = {0};
+
+	if (input->reply->summary.ok)
+		batch = reply_read_cursor(input->reply->summary.cursor).batch;
+	return batch.data && foremost_take(foremost, batch) ? ask(sequence, input)
+							    : ask_all(sequence, input);
+}
+
+static enum sequence_outcome kill(struct sequence *sequence, int64_t id)
+{
+	sequence->step = STEP_KILLING;
+	return sequence_send_kill(sequence, sequence->match.namespace->database,
+				  sequence->match.namespace->collection, id);
+}
+
+/* All of them are in one reply, and garbage waited meanwhile. */
+static enum sequence_outcome take_foremost(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+	struct reply_cursor cursor = reply_read_cursor(input->reply->summary.cursor);
+	int64_t id = 0;
+
+	if (element_integer(&cursor.id, &id) && id != 0)
+		return kill(sequence, id);
+	if (!cursor.batch.data ||
+	    foremost_is_late(&aggregate->foremost, input->now - aggregate->asked))
+		return ask_all(sequence, input);
+	return sequence_pass(sequence, input->reply);
 }
 
 /* ---- hits in the overflow ---- */
@@ -288,11 +339,8 @@ static enum sequence_outcome take_probe(struct sequence *sequence,
 	enum probe_found found = PROBE_TOO_MANY;
 	size_t documents = 0;
 
-	if (element_integer(&cursor.id, &id) && id != 0) {
-		sequence->step = STEP_KILLING;
-		return sequence_send_kill(sequence, sequence->match.namespace->database,
-					  sequence->match.namespace->collection, id);
-	}
+	if (element_integer(&cursor.id, &id) && id != 0)
+		return kill(sequence, id);
 	if (cursor.batch.data)
 		found = probe_take(&aggregate->probe, cursor.batch, (size_t)room,
 				   input->now - aggregate->asked, &documents);
@@ -402,7 +450,10 @@ static enum sequence_outcome take_failure(struct sequence *sequence,
 	if (raised_tell(summary, message, &code))
 		return raised_died(summary) ? take_death(sequence, input, message)
 					    : take_damage(sequence, input, code, message);
-	if (probes(sequence) && !command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
+	if (aggregate_of(sequence)->foremost.target && raised_short(summary))
+		return ask_look(sequence, input);
+	if (aggregate_of(sequence)->foremost.target ||
+	    (probes(sequence) && !command_has(&sequence->match.command, FIELD_AUTOCOMMIT)))
 		return ask_all(sequence, input);
 	if (sequence->match.command.kind == COMMAND_DISTINCT && distinct_too_large(summary))
 		return sequence_fail(sequence, ERROR_DISTINCT_TOO_LARGE,
@@ -430,6 +481,8 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		return sequence_pass(sequence, reply);
 	if (!summary->ok)
 		return take_failure(sequence, input);
+	if (aggregate_of(sequence)->foremost.target)
+		return take_foremost(sequence, input);
 	if (probes(sequence))
 		return take_probe(sequence, input, summary->cursor);
 	if (kind == COMMAND_COUNT || kind == COMMAND_DISTINCT)
@@ -501,6 +554,8 @@ static enum sequence_outcome aggregate_resume(struct sequence *sequence,
 	}
 	if (sequence->step == STEP_TRIED)
 		return take_tried(sequence, input);
+	if (sequence->step == STEP_LOOKED)
+		return take_look(sequence, input);
 	if (sequence->step == STEP_WORDS)
 		return read_words_take(sequence, &aggregate_of(sequence)->failed, input->reply);
 	return sequence->step == STEP_KILLING ? ask_all(sequence, input) : take(sequence, input);
@@ -519,6 +574,7 @@ static void aggregate_notes(const struct sequence *sequence,
 static void aggregate_fini(struct sequence *sequence)
 {
 	probe_fini(&aggregate_of(sequence)->probe);
+	foremost_fini(&aggregate_of(sequence)->foremost);
 	packet_fini(&aggregate_of(sequence)->failed);
 }
 

@@ -15,6 +15,11 @@ bool raised_died(const struct reply_summary *summary)
 	return is_raised(summary, RAISED_DEAD);
 }
 
+bool raised_short(const struct reply_summary *summary)
+{
+	return is_raised(summary, RAISED_SHORT);
+}
+
 bool raised_damage(const struct reply_summary *summary)
 {
 	return is_raised(summary, RAISED_DAMAGED) || is_raised(summary, RAISED_LOST);

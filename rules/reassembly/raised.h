@@ -47,6 +47,8 @@
 #define RAISED_FORGED RAISED_MARK "a computed name"
 /* A document that is to be written is not what was read of it. */
 #define RAISED_RACED RAISED_MARK "another writer"
+/* An outlier comes first in the order of an array by what the overflow has of it. */
+#define RAISED_SHORT RAISED_MARK "an outlier is not named"
 
 /* Behind the mark stands which document it was; mongod's text goes on with the second. */
 #define RAISED_DOCUMENT "; the document "
@@ -97,6 +99,8 @@
 
 /* A reply's error is RAISED_DEAD. */
 bool raised_died(const struct reply_summary *summary);
+/* A reply's error is RAISED_SHORT. */
+bool raised_short(const struct reply_summary *summary);
 /* A reply's error is RAISED_DAMAGED or RAISED_LOST. */
 bool raised_damage(const struct reply_summary *summary);
 /* The error, of a command or of one of its statements, is RAISED_FORGED. */

@@ -31,11 +31,9 @@ struct pipeline {
 	const struct ruled_namespace *namespace;
 	const struct probe *probe; /* may be NULL */
 	size_t place;
-	bool sorted;         /* before anything is put together */
-	bool computes, bare; /* see struct match */
-	bool scans_keys, scans_documents;
+	const struct aggregate_task *task;
+	bool sorted;            /* before anything is put together */
 	bool later;             /* of the client's stages others than $match have been written */
-	bool marks;             /* see struct aggregate_task */
 	bool pushed;            /* mongod may run a group here in its other engine */
 	struct foreign foreign; /* `strict` is of all that is written */
 };
@@ -77,11 +75,17 @@ static bool shows_names_only(const struct command *command, const struct probe *
 	       !aggregate_has(&command->fields[FIELD_SORT]);
 }
 
+static struct reassembly reassembly_of(const struct pipeline *pipeline, enum reassemble_use use,
+				       bool single)
+{
+	return (struct reassembly){use, single, pipeline->foreign.strict, pipeline->task->computes,
+				   pipeline->foreign.damage};
+}
+
 static void put_together(struct pipeline *pipeline, enum reassemble_use use, bool single)
 {
 	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-				(struct reassembly){use, single, pipeline->foreign.strict,
-						    pipeline->computes, pipeline->foreign.damage});
+				reassembly_of(pipeline, use, single));
 }
 
 /* Those that match are known. */
@@ -201,10 +205,10 @@ static void add_windows(struct pipeline *pipeline)
 	struct cursor cursor;
 	struct window window;
 
-	if (pipeline->marks)
+	if (pipeline->task->marks)
 		window_write_marks(pipeline->out, &pipeline->place, pipeline->namespace,
 				   pipeline->command->fields[FIELD_PROJECTION].value);
-	if (pipeline->marks || !open_projection(pipeline, &cursor))
+	if (pipeline->task->marks || !open_projection(pipeline, &cursor))
 		return;
 	while (next_window(pipeline, &cursor, &window))
 		window_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, &window,
@@ -251,7 +255,7 @@ static void add_projected(struct pipeline *pipeline)
 	const struct element *filter = &pipeline->command->fields[FIELD_FILTER];
 	enum project_arrays arrays = PROJECT_WHOLE;
 
-	if (pipeline->marks)
+	if (pipeline->task->marks)
 		arrays = PROJECT_MARKED;
 	else if (only_windows(pipeline) && pipeline->foreign.damage == REASSEMBLE_RAISES)
 		arrays = PROJECT_CUT;
@@ -265,13 +269,26 @@ static void add_projected(struct pipeline *pipeline)
 	add_projection(pipeline, arrays);
 }
 
+/* Those that come first in the order of an array. */
+static void add_foremost(struct pipeline *pipeline)
+{
+	int64_t skip = options_number(pipeline->command, "skip");
+
+	foremost_write_stages(pipeline->out, &pipeline->place, pipeline->task->foremost,
+			      reassembly_of(pipeline, REASSEMBLE_WHOLE, false));
+	if (skip != 0)
+		add_number(pipeline, "$skip", skip);
+	put_together(pipeline, REASSEMBLE_WHOLE, false);
+	add_projection(pipeline, PROJECT_WHOLE);
+}
+
 static void add_find(struct pipeline *pipeline)
 {
 	const struct command *command = pipeline->command;
 
 	bounds_write(pipeline->out, &pipeline->place, command);
-	if (only_projects(pipeline)) {
-		add_projected(pipeline);
+	if (only_projects(pipeline) || pipeline->task->foremost) {
+		(pipeline->task->foremost ? add_foremost : add_projected)(pipeline);
 		return;
 	}
 	add_documents(pipeline, &command->fields[FIELD_FILTER]);
@@ -297,10 +314,10 @@ static void add_count(struct pipeline *pipeline)
 
 static enum distinct_source source_of(const struct pipeline *pipeline)
 {
-	if (pipeline->scans_documents)
+	if (pipeline->task->scans_documents)
 		return DISTINCT_OF_FETCHED;
-	return pipeline->scans_keys ? DISTINCT_OF_KEYS
-				    : distinct_source(pipeline->command, pipeline->namespace);
+	return pipeline->task->scans_keys ? DISTINCT_OF_KEYS
+					  : distinct_source(pipeline->command, pipeline->namespace);
 }
 
 static void add_distinct(struct pipeline *pipeline)
@@ -361,7 +378,7 @@ static bool add_front(struct pipeline *pipeline, struct cursor *stages, size_t a
 static bool is_moved_behind(const struct pipeline *pipeline)
 {
 	return pipeline->pushed &&
-	       (pipeline->foreign.whole || pipeline->bare || pipeline->foreign.served > 0);
+	       (pipeline->foreign.whole || pipeline->task->bare || pipeline->foreign.served > 0);
 }
 
 static bool stands_before(struct cursor stages)
@@ -397,7 +414,7 @@ static void add_turn(struct pipeline *pipeline, const struct element *stage, str
 	bool matches = filter_of_match(stage, &filter);
 	bool fails = matches && filter_has_expression(filter.value);
 
-	if (pipeline->bare) {
+	if (pipeline->task->bare) {
 		reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
 		add_stage_of_client(pipeline, stage, behind);
 		return;
@@ -439,24 +456,6 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 
 /* ---- the command ---- */
 
-/* Fields of the client's command that the pipeline or the cursor stands for. */
-static bool is_replaced(const struct element *field)
-{
-	static const char *const replaced[] = {
-		"find",        "count",           "distinct",     "aggregate",
-		"filter",      "query",           "sort",         "skip",
-		"limit",       "projection",      "batchSize",    "pipeline",
-		"singleBatch", "noCursorTimeout", "key",          "ntoreturn",
-		"tailable",    "awaitData",       "oplogReplay",  "allowPartialResults",
-		"returnKey",   "fields",          "showRecordId", "min",
-		"max"};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(replaced); i++)
-		if (element_is(field, replaced[i]))
-			return true;
-	return false;
-}
-
 static bool replaced_of_aggregate(const struct element *field, const struct probe *probe)
 {
 	return element_is(field, "aggregate") || element_is(field, "pipeline") ||
@@ -496,7 +495,7 @@ static void write_pipeline(struct pipeline *pipeline, size_t stage)
 		add_stages(pipeline, stage);
 	if (pipeline->probe && aggregate_is_one(command))
 		add_number(pipeline, "$limit", aggregate_room(command) + 1);
-	if (pipeline->computes)
+	if (pipeline->task->computes)
 		computed_write_mark(pipeline->out, &pipeline->place);
 	if (pipeline->probe && !pipeline->probe->alone)
 		probe_write_hits(pipeline->out, &pipeline->place, pipeline->probe);
@@ -563,11 +562,7 @@ void aggregate_write(struct buffer *out, const struct command *command,
 				    .command = command,
 				    .namespace = task->namespace,
 				    .probe = probe,
-				    .computes = task->computes,
-				    .bare = task->bare,
-				    .marks = task->marks,
-				    .scans_keys = task->scans_keys,
-				    .scans_documents = task->scans_documents,
+				    .task = task,
 				    .pushed = true,
 				    .foreign = {.cache = task->cache,
 						.database = task->database,
@@ -591,7 +586,7 @@ void aggregate_write(struct buffer *out, const struct command *command,
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		bool replaced = aggregate_is_one(command) ? replaced_of_aggregate(&field, probe)
-							  : is_replaced(&field);
+							  : aggregate_replaces(&field);
 
 		replaced = replaced || (hintless && element_is(&field, "hint"));
 		if (!replaced && !is_said(command, &field, begun))

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "protocol/command.h"
-#include "rules/reassembly/reassemble.h"
+#include "rules/reassembly/foremost.h"
 #include "rules/rule/rules.h"
 #include "rules/stages/aggregate_judge.h"
 #include "rules/stages/probe.h"
@@ -19,6 +19,7 @@ struct aggregate_task {
 	bool computes, bare;              /* see struct match */
 	bool scans_keys, scans_documents; /* the same */
 	enum reassemble_damage damage;    /* see struct reassembly */
+	const struct foremost *foremost;  /* how its first documents are found; NULL: not so */
 	bool marks; /* a find of nothing but windows, which Spillway cuts: window_write_marks */
 };
 

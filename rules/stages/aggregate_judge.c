@@ -166,3 +166,49 @@ enum aggregate_need aggregate_need(const struct command *command,
 		       ? AGGREGATE_NEEDS_NOTHING
 		       : AGGREGATE_NEEDS_DOCUMENTS;
 }
+
+/* ---- fields ---- */
+
+/* mongod takes few hints beside a $natural sort, and no other field in it. */
+static bool sorts_oddly(const struct command *command)
+{
+	const struct element *sort = &command->fields[FIELD_SORT];
+	struct element natural;
+
+	return sort->type == BSON_BYTE_DOCUMENT &&
+	       document_find(sort->value, "$natural", &natural) &&
+	       (command_has(command, FIELD_HINT) || !aggregate_sorts_naturally(command));
+}
+
+/* A find's $elemMatch takes no $jsonSchema, and the $match by which it is written does. */
+static bool projects_by_schema(const struct command *command)
+{
+	static const char schema[] = "$jsonSchema";
+	const struct element *projection = &command->fields[FIELD_PROJECTION];
+
+	return projection->type == BSON_BYTE_DOCUMENT &&
+	       memmem(projection->value.data, projection->value.length, schema, sizeof(schema));
+}
+
+bool aggregate_is_unsure(const struct command *command)
+{
+	return command->kind != COMMAND_AGGREGATE &&
+	       (!options_are_usual(command) || sorts_oddly(command) || projects_by_schema(command));
+}
+
+bool aggregate_replaces(const struct element *field)
+{
+	static const char *const replaced[] = {
+		"find",        "count",           "distinct",     "aggregate",
+		"filter",      "query",           "sort",         "skip",
+		"limit",       "projection",      "batchSize",    "pipeline",
+		"singleBatch", "noCursorTimeout", "key",          "ntoreturn",
+		"tailable",    "awaitData",       "oplogReplay",  "allowPartialResults",
+		"returnKey",   "fields",          "showRecordId", "min",
+		"max"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(replaced); i++)
+		if (element_is(field, replaced[i]))
+			return true;
+	return false;
+}

@@ -44,3 +44,7 @@ bool aggregate_sorts_by_arrays(const struct command *command,
 #define AGGREGATE_FIRST_BATCH 101 /* documents of a find that names no size */
 /* How many documents a find returns at most; 0: all. */
 int64_t aggregate_limit(const struct command *command);
+/* The command has fields that mongod may refuse of it, and that the aggregate would bear. */
+bool aggregate_is_unsure(const struct command *command);
+/* A field of the client's find, count or distinct that the pipeline or the cursor stands for. */
+bool aggregate_replaces(const struct element *field);

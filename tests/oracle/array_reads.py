@@ -96,7 +96,7 @@ class ArrayReads:
     def one(self, path):
         kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate,
                  self.matched, self.matched, self.window, self.window, self.element, self.element, self.member,
-                 self.member, self.member)
+                 self.member, self.member, self.foremost)
         return self.rng.choice(kinds)(path)
 
     def _condition(self, path):
@@ -197,6 +197,16 @@ class ArrayReads:
         arguments += rng.choice(([], [("limit", 1), ("singleBatch", True)], [("limit", 1)],
                                  [("batchSize", rng.randrange(4))]))
         return "find", arguments, ["find_member"], {"drain": 2} if "batchSize" in dict(arguments) else {}
+
+    def foremost(self, path):
+        """What comes first by the array; the _id says which among equals."""
+        rng = self.rng
+        arguments = [("sort", {path: rng.choice((1, -1)), "_id": rng.choice((1, -1))}), ("limit", rng.randrange(1, 6))]
+        if rng.random() < 0.3:
+            arguments.append(("skip", rng.randrange(1, 4)))
+        if rng.random() < 0.5:
+            arguments.append(("projection", rng.choice(({"n": 1}, {path: 0}, {"_id": 1, "k": 1}, {"n": 1, path: 1}))))
+        return "find", arguments, ["find_foremost"], {}
 
     def _matched(self, path):
         condition = self.rng.choice((

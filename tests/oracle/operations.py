@@ -670,7 +670,8 @@ EXPECTED_LABELS = [
     "edit_push", "edit_pull", "edit_pull_all", "edit_pop", "edit_add_to_set", "edit_index", "edit_every",
     "edit_filtered", "edit_positional", "other_positional", "edit_rename", "edit_whole", "edit_pipeline",
     "filter_array",
-    "find_by_array", "find_member", "find_computed", "find_window", "find_positional", "count_by_array",
+    "find_by_array", "find_member", "find_foremost", "find_computed", "find_window", "find_positional",
+    "count_by_array",
     "distinct_of_array", "distinct_by_array", "aggregate_array",
     "aggregate_joined", "aggregate_matched",
 ]

@@ -214,6 +214,11 @@ _OF_READS = [
         "		write_unwind(out, place);\n"
         "		template_append(out, place, \"{$match: {$expr: {$not: [{$isArray: '$v'}]}}}\");\n",
         "		write_unwind(out, place);\n"),
+    Bug("an outlier's place is told by what main has", "rules",
+        "{$cond: [{$gt: ['$_spill.hit', 0]}, @short_error, true]}", "{$eq: [{$type: '$_spill.hit'}, 'missing']}",
+        test="e2e/test_foremost.py"),
+    Bug("a batch that is as good as the last document stands behind it", "rules",
+        'fill("tied", (foremost)->by_id == 0 ? 1 : -1)', 'fill("tied", 1)', test="e2e/test_foremost.py"),
     Bug("a distinct takes an index for a name", "rules",
         "	bool is_index = !first && is_number(step->part);\n",
         "	bool is_index = false && is_number(step->part);\n"),
