@@ -51,10 +51,13 @@ class ArrayReads:
         local = rng.choice(("k", "n", path, f"{path}.x", "_id"))
         foreign = rng.choice(("k", path, path, f"{path}.x", "n"))
         lookup = {"from": collection, "localField": local, "foreignField": foreign, "as": "joined"}
-        inner = rng.choice(([], [{"$match": self._condition(path)}],
-                            [{"$project": {"_id": 1, "size": {"$size": {"$cond": [
-            {"$isArray": f"${path}"}, f"${path}", []]}}}}], [{"$match": {"n": {"$gte": 1}}}, {"$unset": f"{path}.x"}],
-                            [{"$project": {f"{path}.x": 1}}, {"$unwind": f"${path}"}]))
+        size = {"$size": {"$cond": [{"$isArray": f"${path}"}, f"${path}", []]}}
+        inner = rng.choice((
+            [], [{"$match": self._condition(path)}], [{"$project": {"_id": 1, "size": size}}],
+            [{"$match": {"n": {"$gte": 1}}}, {"$unset": f"{path}.x"}],
+            [{"$project": {f"{path}.x": 1}}, {"$unwind": f"${path}"}],
+            [{"$group": {"_id": None, "sizes": {"$sum": size}}}],
+        ))
         if rng.random() < 0.4:
             lookup["pipeline"] = inner
         lead = rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 2}],
@@ -169,11 +172,11 @@ class ArrayReads:
         rng.shuffle(arguments)
         return "find", arguments, [label], {}
 
-    def member(self, path):
-        """Whether one document's array has some element."""
+    def _of_one_element(self, path):
+        """A condition that, mostly, one element meets or none does: the overflow can be asked."""
         rng = self.rng
         value = rng.choice((rng.randrange(4), rng.randrange(4), rng.randrange(40), "a", "m", values.odd(rng)))
-        made = rng.choice((
+        return rng.choice((
             {path: value}, {f"{path}.x": value}, {path: {"$eq": value}}, {path: {"$in": [value, rng.randrange(4)]}},
             {f"{path}.x": {"$in": [value]}},
             {path: {"$elemMatch": {"x": value}}}, {path: {"$elemMatch": {"$gte": rng.randrange(9), "$lt": 12}}},
@@ -183,6 +186,11 @@ class ArrayReads:
             {path: {"$gt": rng.randrange(40)}}, {f"{path}.x": {"$lt": rng.randrange(4)}}, {path: {"$all": [value]}},
             self._condition(path),
         ))
+
+    def member(self, path):
+        """Whether one document's array has some element."""
+        rng = self.rng
+        made = self._of_one_element(path)
         filter_ = {"_id": rng.choice(list(self.ids) or [1]), **made}
         if rng.random() < 0.3:
             filter_ = rng.choice(({"$and": [filter_]}, {**filter_, "n": {"$gte": rng.randrange(3)}},
@@ -291,9 +299,10 @@ class ArrayReads:
         rng = self.rng
         array = {"$cond": [{"$isArray": f"${path}"}, f"${path}", []]}
         few = [{"$sort": rng.choice(_ORDERS)}, {rng.choice(("$skip", "$limit")): rng.randrange(1, 4)}]
+        sizes = [{"$group": {"_id": None, "n": {"$sum": 1}, "sizes": {"$sum": {"$size": array}}}}]
         ends = rng.choice((
             [], [{"$count": "n"}], [{"$group": {"_id": "$n", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}],
-            [{"$group": {"_id": None, "n": {"$sum": 1}, "sizes": {"$sum": {"$size": array}}}}],
+            sizes, sizes, [{"$sortByCount": {"$size": array}}, {"$sort": {"_id": 1}}],
             [{"$project": {"n": 1}}],
             [{"$project": self._projection(path)}], [{"$match": self._condition(path)}, {"$count": "n"}],
             [{"$sort": self._sort(path)}, {"$project": {"n": 1}}],
@@ -304,7 +313,8 @@ class ArrayReads:
         if "$natural" in str(ends):
             ends = []  # no pipeline has it
         size = {"batchSize": rng.randrange(4)} if rng.random() < 0.3 else {}
-        pipeline = [{"$match": self._condition(path)}, *rng.choice(([], [], few)), *ends]
+        first = self._condition(path) if rng.random() < 0.6 else self._of_one_element(path)
+        pipeline = [{"$match": first}, *rng.choice(([], [], few)), *ends]
         return "aggregate", [("pipeline", pipeline), ("cursor", size)], ["aggregate_matched"], {"drain": 2}
 
     def _dropping(self, path):

@@ -428,6 +428,8 @@ class Generator:
             update, label, more = self.edits.one(self._array())
         elif self._chance(0.3):
             update, label = self._replacement(), "replace"
+        elif self._chance(0.3):
+            update, label = self._whole()
         else:
             update, label = self._modification()
         arguments += [("update", update), *more.items()]
@@ -582,6 +584,14 @@ class Generator:
                                    or symbols or bool(behind))
         return operation
 
+    def read_behind_push(self):
+        """What was pushed just now still stands behind the head when it is read."""
+        identifier, path = self.ids.one(self.rng), self._array()
+        items = [values.element(self.rng) for _ in range(self.rng.randrange(1, 4))]
+        statement = {"q": {"_id": identifier}, "u": {"$push": {path: {"$each": items}}}}
+        self.next = [self.read_array() for _ in range(self.rng.randrange(1, 3))]
+        return self._command("update", [("updates", [statement])], ["push_each"], [identifier])
+
     def find_by_array(self):
         """A find that needs arrays whole, and whose reply is compared as it is."""
         operation = self.read_array()
@@ -648,12 +658,12 @@ def _plain_step(operation):
 _WEIGHTS = [
     (Generator.update, 30), (Generator.upsert, 6), (Generator.bulk_update, 10),
     (Generator.insert, 8), (Generator.delete, 5), (Generator.unacknowledged, 4),
-    (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
+    (Generator.find_and_modify, 16), (Generator.again, 3), (Generator.transaction, 7),
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
     (Generator.read_array, 16), (Generator.delay, 4), (Generator.bulk_write, 6),
-    (Generator.overlap, 8),
+    (Generator.overlap, 8), (Generator.read_behind_push, 4),
 ]
-_WEIGHTS_OF_READS = [*_WEIGHTS, (Generator.read_array, 120), (Generator.refill, 20)]
+_WEIGHTS_OF_READS = [*_WEIGHTS, (Generator.read_array, 120), (Generator.refill, 20), (Generator.read_behind_push, 30)]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
     Generator.find_by_array, Generator.find_by_array, Generator.find_and_modify, Generator.delete, Generator.bulk_write,
