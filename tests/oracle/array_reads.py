@@ -147,8 +147,9 @@ class ArrayReads:
             arguments.append(("filter", self._condition(path) if self.rng.random() < 0.5 else {"n": {"$gte": 1}}))
         if self.rng.random() < 0.3:
             arguments.append(("sort", self.rng.choice(_ORDERS)))
-        # Only where its documents come in one reply are they cut by Spillway, else by mongod.
+        # Spillway cuts windows reply by reply, and has mongod cut those of a single batch of many documents.
         arguments += self.rng.choice(([], [("limit", self.rng.randrange(1, 30))], [("singleBatch", True)],
+                                      [("singleBatch", True), ("limit", self.rng.randrange(2, 6))],
                                       [("limit", 3), ("batchSize", self.rng.randrange(1, 5))]))
         return "find", arguments, ["find_window"], {"drain": 2}
 

@@ -81,7 +81,7 @@ def caught(program, seconds, bug):
         return None
     if TOO_LITTLE in done.stdout:
         return None
-    lines = [line for line in done.stdout.splitlines() if "differ" in line or "rest" in line]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("oracle: episode")]
     return (lines or done.stdout.splitlines()[-1:])[0][:150]
 
 
