@@ -317,6 +317,17 @@ class Generator:
             return operation
         return self._as_retryable(operation)
 
+    def bulk_edits(self):
+        """Edits of several documents in one retryable command, in any order: they may be sent together."""
+        chosen = self.rng.sample(self.ids.known, self.rng.randrange(2, 6))
+        made = [self._edit({"_id": identifier}) for identifier in chosen]
+        arguments = [("updates", [statement for statement, _ in made]), ("ordered", False)]
+        operation = self._command("update", arguments, ["bulk_unordered", *_labels_of(labels for _, labels in made)],
+                                  chosen)
+        operation["kind"] = "bulk"
+        operation["form"]["retryable"] = self._next_serial()
+        return operation
+
     def _op(self):
         """An op of a bulkWrite, its labels and targets."""
         choice = self.rng.random()
@@ -661,7 +672,7 @@ _WEIGHTS = [
     (Generator.find_and_modify, 16), (Generator.again, 3), (Generator.transaction, 7),
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
     (Generator.read_array, 16), (Generator.delay, 4), (Generator.bulk_write, 6),
-    (Generator.overlap, 8), (Generator.read_behind_push, 4),
+    (Generator.overlap, 8), (Generator.read_behind_push, 4), (Generator.bulk_edits, 4),
 ]
 _WEIGHTS_OF_READS = [*_WEIGHTS, (Generator.read_array, 120), (Generator.refill, 20), (Generator.read_behind_push, 30)]
 _TRANSACTION_STEPS = [

@@ -106,18 +106,26 @@ def not_an_array(rng):
     return rng.choice((None, 5, "text", {"0": 1, "1": 2, "2": 3, "3": 4}, {"x": [1, 2, 3, 4, 5]}))
 
 
+def _object_id(number):
+    return ObjectId(b"\0\0" + number.to_bytes(4, "big") + b"\0" * 6)
+
+
 class Identifiers:
     """The few `_id`s of one episode; their numbers come from the episode's, so none is met twice."""
 
     def __init__(self, rng, episode):
         base = episode * 100
         kinds = [
-            base + 1, f"s{base + 2}", ObjectId(b"\0\0" + base.to_bytes(4, "big") + b"\0" * 6),
+            base + 1, f"s{base + 2}", _object_id(base),
             {"e": base, "k": "x"}, {"e": base, "k": "X"}, float(base + 3), Decimal128(f"{base + 4}.0"), Int64(base + 5),
             DatetimeMS(base + 6), Binary(b"id%d" % base, 0), base + 7, base + 8, f"S{base + 2}",
             Timestamp(base + 1, 1), {"e": base, "k": [1, 2]},
         ]
         self.known = rng.sample(kinds, 5)
+        if rng.random() < 0.2:  # of one type, as in most collections
+            self.known = [base + number for number in range(10, 15)]
+            if rng.random() < 0.5:
+                self.known = [_object_id(number) for number in self.known]
         if rng.random() < 0.1:
             self.known[4] = Timestamp(0, 0)
 
