@@ -3,17 +3,17 @@
 Clients see the right answer, error 365, or the end of their connection. A write happens once or not at all. The
 process lives, and nothing is left behind.
 
-An ordinary run leaves out some of the small allocations of writes, which are many; EVERY=1 leaves out none.
+An ordinary run leaves out some of the small allocations of writes, which are many; `tests/run full` leaves out none.
 """
 
 import functools
 import itertools
-import os
 
 import pymongo
 import pytest
 from pymongo.errors import AutoReconnect, OperationFailure
 
+from support import share
 from support.failing import Failing
 from support.process import wait_for
 from support.spillway import Spillway
@@ -28,7 +28,7 @@ RULE = {
 UNAVAILABLE = 365
 ANY, LARGE = 1, 65537  # more than 64 KiB: Spillway has to be ready to go without
 FAILURES = [(ANY, False), (LARGE, False), (LARGE, True)]  # one; a large one; all large ones from one on
-EVERY = int(os.environ.get("EVERY", 37))
+STEP = share.part(37, every=1)
 LIST = [{"n": i, "text": "x" * 100} for i in range(2000)]
 BOOK = {"_id": 1, "title": "a", "list": LIST}
 OTHERS = [{"_id": i, "text": "x" * 200000} for i in (2, 3, 4)]
@@ -156,7 +156,7 @@ def test_a_write_is_done_once_or_fails(name, books, stored, failing, spillway):
     def twin():
         return [stored.twins.find_one({"_id": each}) for each in (1, 10 + number)]
 
-    for number in each_failure(failing, EVERY):
+    for number in each_failure(failing, STEP):
         reply = attempt(functools.partial(WRITES[name], number=number), books)
         failing.set(nth=0)
         spillway.require_running()
@@ -174,7 +174,7 @@ def test_the_mover_waits_for_memory(books, stored, failing, spillway):
     def is_split():
         return "_spill" in stored.books.find_one({"_id": 1}, {"_spill": 1})
 
-    for number in each_failure(failing, EVERY):
+    for number in each_failure(failing, STEP):
         nth = failing.get("nth")
         failing.set(nth=0)
         book = {**BOOK, "title": f"{number}"}
