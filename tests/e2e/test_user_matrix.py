@@ -326,6 +326,7 @@ def causes_nothing(spillway, log, user, command):
     return False
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("user", USERS)
 def test_mongods_verdict_is_the_same_as_direct(cluster, spillway, stage, log, user, name):

@@ -1,8 +1,8 @@
 """Which cases of a long list an ordinary run tries: a share of them. `tests/run full` tries all, as does EVERY=1.
 
-A case is in the share if it says something that no case before it says: the name of an operator, of a field, of an
-option, of a fault. Of the others one in so many is, by a hash of what the case says: a new case changes nothing for
-those that are there.
+`pytest.mark.share(4)` marks a test, or a file by `pytestmark`: one in four of its cases is tried, and more of them
+where it takes more to have each word that cases say: each value of a parameter, each operator, field and option. Which
+ones is decided by a hash of what they say, and never by chance. Who names a case, by `-k` or by its whole name, has it.
 """
 
 import os
@@ -19,11 +19,10 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def share(cases, one_in):
-    """The cases of the share, in their order; tests/run tells how many there are."""
+    """Of a loop's cases those of the share, in their order."""
     cases = list(cases)
-    taken = cases if EVERY else list(_chosen(cases, one_in))
-    if len(taken) < len(cases):
-        _tell(len(taken), len(cases))
+    taken = cases if EVERY else _chosen(cases, one_in)
+    _tell(pathlib.Path(sys._getframe(1).f_code.co_filename).name, len(taken), len(cases))
     return taken
 
 
@@ -33,29 +32,66 @@ def part(ordinary, every):
 
 
 def _chosen(cases, one_in):
-    said = set()
-    for case in cases:
-        words = _words(case)
-        text = ADDRESS.sub("", repr(case))
-        if not words <= said or zlib.crc32(text.encode()) % one_in == 0:
-            yield case
-        said |= words
+    """A case is taken if its hash says so, or if it says something that no case with a lower hash says."""
+    hashes = [zlib.crc32(_text(case).encode()) for case in cases]
+    taken, said = set(), set()
+    for number in sorted(range(len(cases)), key=lambda number: (hashes[number] % one_in, hashes[number])):
+        words = _words(cases[number])
+        if hashes[number] % one_in == 0 or not words <= said:
+            taken.add(number)
+            said |= words
+    return [case for number, case in enumerate(cases) if number in taken]
+
+
+def _text(value):
+    return ADDRESS.sub("", repr(value))
 
 
 def _words(case):
     """What a case says. A text that is a member of its own, such as the name of a fault, is one word."""
-    members = enumerate(case) if isinstance(case, (tuple, list)) else [(0, case)]
     words = set()
-    for place, member in members:
-        if isinstance(member, str):
+    for place, member in enumerate(_members(case)):
+        if isinstance(member, (str, bool)):
             words.add((place, member))
         else:
-            words.update((place, word) for word in WORD.findall(ADDRESS.sub("", repr(member))))
+            words.update((place, word) for word in WORD.findall(_text(member)))
     return words
 
 
-def _tell(taken, cases):
+def _members(case):
+    return [each for member in case for each in _members(member)] if isinstance(case, tuple) else [case]
+
+
+def _tell(file, taken, cases):
     """A line for tests/run; one write, as several tests run at a time."""
-    file = pathlib.Path(sys._getframe(2).f_code.co_filename).name
-    with open(build_folder() / "share.log", "a") as log:
-        log.write(f"{file} {taken} {cases}\n")
+    if taken < cases:
+        with open(build_folder() / "share.log", "a") as log:
+            log.write(f"{file} {taken} {cases}\n")
+
+
+class _Case(tuple):
+    """What an item's parameters are, with the item."""
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "share(one_in): an ordinary run tries a share of the cases")
+
+
+def pytest_collection_modifyitems(config, items):
+    if EVERY or config.option.keyword or any("::" in each for each in config.args):
+        return
+    tests = {}
+    for item in items:
+        mark = item.get_closest_marker("share")
+        if mark and hasattr(item, "callspec"):
+            case = _Case(item.callspec.params[name] for name in sorted(item.callspec.params))
+            case.item = item
+            tests.setdefault((item.path.name, item.function, mark.args[0]), []).append(case)
+    left = set()
+    for (file, _, one_in), cases in tests.items():
+        taken = {case.item for case in _chosen(cases, one_in)}
+        left.update(case.item for case in cases if case.item not in taken)
+        _tell(file, len(taken), len(cases))
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        items[:] = [item for item in items if item not in left]
