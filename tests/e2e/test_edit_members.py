@@ -17,6 +17,7 @@ from pymongo.errors import AutoReconnect, OperationFailure, WriteConcernError, W
 from pymongo.write_concern import WriteConcern
 from test_members import listeners
 
+from support import share
 from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
@@ -28,7 +29,7 @@ RULE = {
     "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part",
                  "batch": {"size": 4}},
 }
-EDITORS = 4
+EDITORS = share.part(2, every=4)
 FIRST = list("abcdefghijkl")
 NOT_APPLIED = (112, 189)  # a conflict; or the member stepped down just before it wrote
 
@@ -239,7 +240,7 @@ def test_who_asks_for_no_majority_waits_for_none(cluster, spillway):
 
 def test_the_primary_steps_down(cluster, spillway):
     cluster.wait_for_first()
-    edits_during(cluster, spillway, [cluster.step_down] * 2, 2)
+    edits_during(cluster, spillway, [cluster.step_down] * share.part(1, every=2), 2)
 
 
 def test_the_primary_is_killed(cluster, spillway):
@@ -253,7 +254,7 @@ def test_the_primary_is_killed(cluster, spillway):
         cluster.wait_for_first()
 
     cluster.wait_for_first()
-    edits_during(cluster, spillway, [kill, start, kill, start], 4)
+    edits_during(cluster, spillway, [kill, start] * share.part(1, every=2), 4)
 
 
 def test_spillway_is_killed(cluster, spillway):
@@ -262,6 +263,6 @@ def test_spillway_is_killed(cluster, spillway):
         spillway.start()
 
     cluster.wait_for_first()
-    edits_during(cluster, spillway, [restart] * 8, 8)
+    edits_during(cluster, spillway, [restart] * share.part(4, every=8), 8)
     moved = [name for name in spillway.metrics() if name.startswith("spillway_moved_elements_total")]
     assert spillway.metrics()[moved[0]] > 0
