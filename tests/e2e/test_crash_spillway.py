@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from support import crash
+from support import crash, share
 from support.cluster import Cluster
 from support.process import wait_for
 from support.shim import CUT_AFTER, CUT_BEFORE, Shim
@@ -74,9 +74,10 @@ def live_and_die(cluster, direct, shim, at, verdict):
 
 @pytest.mark.parametrize("verdict", [CUT_BEFORE, CUT_AFTER])
 def test_killed_at_every_command_it_continues_where_it_was(cluster, direct, shim, verdict):
-    # Every one on a replica set; a standalone differs in its concerns alone.
-    step = 1 if cluster.replica_set else 3
-    at = 1
+    # Every one on a replica set; a standalone differs in its concerns alone. Of an ordinary run's share each way to
+    # be killed has another.
+    step = share.part(4, every=1) if cluster.replica_set else share.part(7, every=3)
+    at = 1 if verdict == CUT_BEFORE else min(step, 3)
     while live_and_die(cluster, direct, shim, at, verdict):
         at += step
     assert at > 15, "fewer commands than the cases need"
