@@ -12,6 +12,7 @@ import sys
 
 from bench import costs, crowd, edits, moving, pushes, reads, relay, spill, tls
 from bench.table import print_detail, print_table
+from support import share
 
 ROWS = {
     "throughput": relay.throughput,
@@ -78,6 +79,9 @@ SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, idle_tls=100,
               found=2000, documents=2000, outliers=10, costly=1000, costly_outliers=4, undone=500, hot=400,
               garbage="0s", beside=False)
 TWINS = ("merged-instructions",)  # not in a smoke of all: it runs as `instructions` does
+# What an ordinary run of all tests leaves out: these do what others do, and take more than half of the time.
+SELDOM = ("observe", "allocations", "tls-handshakes", "tls-idle-memory", "crowd", "push-long", "hot-document",
+          "mongod-cpu", "aggregate-many", "find-element", "membership", "costs", "migrate-latency")
 
 
 def read_arguments():
@@ -127,7 +131,9 @@ def measure(names, scale):
 def main():
     arguments = read_arguments()
     allow_descriptors()
-    names = arguments.rows or [name for name in ROWS if not (arguments.smoke and name in TWINS)]
+    names = arguments.rows or list(ROWS)
+    if arguments.smoke and not arguments.rows:
+        names = share.without([name for name in ROWS if name not in TWINS], SELDOM)
     rows = measure(names, SMOKE if arguments.smoke else Scale(rounds=arguments.rounds))
     if arguments.smoke:
         wrong = [row.name for row in rows if not row.plausible()]

@@ -27,7 +27,7 @@ def _made(number):
 
 
 @pytest.fixture(scope="module")
-def ports():
+def clients():
     with Cluster() as cluster, Spillway([cluster.primary], RULES) as spillway:
         with cluster.client() as direct:
             shop = direct.shop
@@ -41,41 +41,41 @@ def ports():
             shop.create_collection("my_series", timeseries={"timeField": "at", "metaField": "title"})
             shop.my_series.insert_many([{**_made(number), "at": datetime(2026, 1, 1 + number, tzinfo=UTC)}
                                         for number in range(12)])
-        yield cluster.primary.port, spillway.port
+        with cluster.client() as direct, pymongo.MongoClient("127.0.0.1", spillway.port,
+                                                             directConnection=True) as through:
+            yield direct, through
 
 
-def _read(port, name, projection, size, **more):
+def _read(client, name, projection, size, **more):
     """All batches of a find, or its error's code."""
-    with pymongo.MongoClient("127.0.0.1", port, directConnection=True) as client:
-        reply = client.shop.command({"find": name, "projection": projection,
-                                     **({} if size is None else {"batchSize": size}), **more}, check=False)
-        if not reply["ok"]:
-            return reply["code"]
-        batches = [reply["cursor"]["firstBatch"]]
-        while reply["cursor"]["id"]:
-            reply = client.shop.command({"getMore": reply["cursor"]["id"], "collection": name,
-                                         **({"batchSize": size} if size else {})})
-            batches.append(reply["cursor"]["nextBatch"])
-        return batches
+    reply = client.shop.command({"find": name, "projection": projection,
+                                 **({} if size is None else {"batchSize": size}), **more}, check=False)
+    if not reply["ok"]:
+        return reply["code"]
+    batches = [reply["cursor"]["firstBatch"]]
+    while reply["cursor"]["id"]:
+        reply = client.shop.command({"getMore": reply["cursor"]["id"], "collection": name,
+                                     **({"batchSize": size} if size else {})})
+        batches.append(reply["cursor"]["nextBatch"])
+    return batches
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [None, 0, 1, 5, 100])
-def test_finds_that_hide_the_id(ports, name, size):
+def test_finds_that_hide_the_id(clients, name, size):
     for projection in PROJECTIONS:
         for more in ({}, {"sort": {"title": 1}, "limit": 7}, {"filter": {"title": {"$gt": "t4"}}},
                      {"filter": {"title": "no such"}}):
-            expected, found = (_read(port, name, projection, size, **more) for port in ports)
+            expected, found = (_read(client, name, projection, size, **more) for client in clients)
             if name == "my_absent":  # without a first batch, the cursor of the aggregate stays open once more
                 found = found[:1]
             assert found == expected, (projection, more)
 
 
-def test_spilled_documents_beside(ports):
-    _, through = ports
-    with pymongo.MongoClient("127.0.0.1", through, directConnection=True) as client:
-        client.shop.my_long.insert_one({"_id": 1, "list": list(range(40)), "title": "long"})
-        client.shop.my_long.insert_one({"_id": 2, "list": [], "title": "short"})
+def test_spilled_documents_beside(clients):
+    _, through = clients
+    through.shop.my_long.insert_one({"_id": 1, "list": list(range(40)), "title": "long"})
+    through.shop.my_long.insert_one({"_id": 2, "list": [], "title": "short"})
     for size in (None, 0, 1, 2):
         batches = _read(through, "my_long", {"_id": 0}, size)
         assert sum(batches, []) == [{"list": list(range(40)), "title": "long"}, {"list": [], "title": "short"}], size

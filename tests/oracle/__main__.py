@@ -18,6 +18,7 @@ def arguments():
     parser.add_argument("--elements", action="store_true", help="one overflow document an element, in each layout")
     parser.add_argument("--reads", action="store_true", help="mostly reads of arrays")
     parser.add_argument("--multis", action="store_true", help="mostly writes of several documents")
+    parser.add_argument("--mixed", action="store_true", help="every other episode mostly reads arrays")
     parser.add_argument("--no-shrink", action="store_true", help="say only that something was found")
     given = parser.parse_args()
     if given.ops is None and given.seconds is None:
@@ -33,7 +34,7 @@ def main():
         return 1 if found else 0
     seed = random.SystemRandom().randrange(2**31) if given.seed is None else given.seed
     campaign = Campaign(seed, given.direct, not given.no_shrink, elements=given.elements, reads=given.reads,
-                        multis=given.multis)
+                        multis=given.multis, mixed=given.mixed)
     try:
         campaign.run(given.ops, given.seconds, given.first)
         campaign.report()

@@ -26,6 +26,14 @@ def share(cases, one_in):
     return taken
 
 
+def without(names, seldom):
+    """Of names those that an ordinary run tries: all but `seldom`."""
+    names = list(names)
+    taken = [name for name in names if EVERY or name not in seldom]
+    _tell(pathlib.Path(sys._getframe(1).f_code.co_filename).name, len(taken), len(names))
+    return taken
+
+
 def part(ordinary, every):
     """How much an ordinary run does of something that is no list of cases, and how much a full one does."""
     return every if EVERY else ordinary
