@@ -18,6 +18,7 @@ from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import Keeping, check, verify
 
+pytestmark = pytest.mark.share(3)
 HEAD = 2
 
 

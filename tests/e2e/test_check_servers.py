@@ -13,6 +13,7 @@ from support.peer import HELLO, FakeServer
 from support.process import free_port, wait_for
 from support.spillway import Spillway, program
 
+pytestmark = pytest.mark.share(2)
 MEGABYTE = 1 << 20
 
 

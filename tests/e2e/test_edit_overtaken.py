@@ -13,6 +13,7 @@ import pytest
 from e2e.test_edit_cuts import EDITS, new_session, place, told, update  # noqa: F401 (place is a fixture)
 from support.wire import Connection
 
+pytestmark = pytest.mark.share(2)
 # Not a removal: the image that a retry is given needs the overflow, which these rules keep for no time (gc_delay).
 MORE = {
     "replace one": update({"$set": {"list.$": "other"}}, {"list": 5}),

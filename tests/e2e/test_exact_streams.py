@@ -24,6 +24,7 @@ from support.streams import (
     whole,
 )
 
+pytestmark = pytest.mark.share(2)
 RULES = [
     rule("plain"),
     rule("marked", flag={"field": "out", "value": True}, counters={"total": "total", "documents": "parts"},

@@ -10,6 +10,8 @@ from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
 
+pytestmark = pytest.mark.share(1)
+
 
 def rule(collection, **options):
     overflow = {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}}

@@ -9,6 +9,7 @@ from pymongo.errors import BulkWriteError, OperationFailure
 
 from support.operate import RULE, generation, spill
 
+pytestmark = pytest.mark.share(3)
 RULES = [{**RULE, "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
 VICTIM = list(range(12))
 # The victim's own generation: its 9 elements of overflow would appear in the forged document.

@@ -7,6 +7,7 @@ from pymongo.errors import OperationFailure
 from support.operate import RULE, Operator, found
 from support.process import wait_for
 
+pytestmark = pytest.mark.share(3)
 LAYOUTS = {"batches": RULE["overflow"], "elements": {"collection": "tails", "link": "book", "layout": "elements"}}
 RULES = [{**RULE, "name": name, "namespace": f"{name}.books", "settle": "5ms", "quiet": "5ms", "gc_delay": "60s",
           "sweep": "off", "overflow": layout}

@@ -18,6 +18,8 @@ from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import verify
 
+pytestmark = pytest.mark.share(1)
+
 
 def rule(collection, **options):
     overflow = {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10},

@@ -9,6 +9,7 @@ from bson import DatetimeMS, Regex
 
 from support.twins import twins
 
+pytestmark = pytest.mark.share(2)
 ONE = {"_id": 1}
 SEVEN = [1, 2, 3, 4, 5, 6, 7]
 

@@ -16,6 +16,7 @@ from support.scram import sign_in
 from support.spillway import Spillway
 from support.wire import MORE_TO_COME, Connection
 
+pytestmark = pytest.mark.share(3)
 PASSWORD = "the same for all"
 THROUGH, STRAIGHT = "thru", "drct"  # names of one length: replies are compared as bytes
 OVERFLOW = "secret_extra"

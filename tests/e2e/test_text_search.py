@@ -5,6 +5,7 @@ from pymongo.errors import OperationFailure
 
 from support.process import wait_for
 
+pytestmark = pytest.mark.share(2)
 BATCHES = {"array": "part", "batch": {"size": 3}}
 RULES = [
     {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 2, "settle": "5ms", "quiet": "5ms",

@@ -10,6 +10,7 @@ from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import verify
 
+pytestmark = pytest.mark.share(4)
 RULE = {
     "name": "books", "namespace": "shop.books", "array": "buyers", "threshold": 5, "settle": "20ms",
     "gc_delay": "300ms",

@@ -15,6 +15,7 @@ from support.operate import RULE, Operator, found, generation, spill
 from support.spillway import program
 from support.verify import verify
 
+pytestmark = pytest.mark.share(1)
 OLD = ObjectId("500000000000000000000000")
 
 
