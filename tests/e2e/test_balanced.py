@@ -11,6 +11,7 @@ import pymongo
 import pytest
 from pymongo.errors import PyMongoError
 
+from support import share
 from support.balancer import Balancer
 from support.cluster import Cluster
 from support.process import wait_for
@@ -22,6 +23,7 @@ RULE = {
     "overflow": {"layout": "batches", "link": "book", "array": "part", "batch": {"size": 10}},
 }
 WORKERS = 8
+MORE = share.part(150, every=300)  # operations
 PAUSE_MOST = 2.0  # seconds beyond what the same client waits when its connections are cut
 
 
@@ -52,7 +54,7 @@ class Traffic(Threads):
             self.longest, self.done = max(self.longest, time.monotonic() - began), self.done + 1
         return 1
 
-    def pass_on(self, count=300):
+    def pass_on(self, count=MORE):
         """So many more operations."""
         goal = self.done + count
         wait_for(lambda: self.done >= goal or self.failures, f"{count} more operations")

@@ -7,11 +7,12 @@ import pytest
 
 from linear.driver import check
 from linear.harness import Plan, Run
+from support import share
 from support.go import FOLDER, go
 
 FAULTS = ("kill a Spillway", "cut clients", "kill a Spillway", "step down", "cut servers", "kill a Spillway",
           "kill a member", "cut clients", "pause the primary")
-OPERATIONS = 3000
+OPERATIONS = share.part(1500, every=3000)
 
 
 def test_the_checker_rejects_what_cannot_have_happened():
@@ -27,7 +28,7 @@ def test_its_sources_are_formatted():
 
 @pytest.fixture(scope="module")
 def run():
-    made = Run(Plan(seed=1, operations=OPERATIONS, faults=FAULTS, pause=60), keep=True)
+    made = Run(Plan(seed=1, operations=OPERATIONS, faults=FAULTS, pause=share.part(30, every=60)), keep=True)
     made.run()
     return made
 

@@ -9,12 +9,14 @@ import pymongo
 import pytest
 
 from moving.traffic import Client
+from support import share
 from support.cluster import Cluster
 from support.process import adopt_orphans, wait_for
 from support.spillway import Spillway, program
 from upgrade.rolling import RULE, roll
 
 RULES = [RULE]
+MORE = share.part(40, every=100)
 NO_RETRIES = {"retryWrites": False, "retryReads": False}
 
 
@@ -72,7 +74,7 @@ class Clients:
         for client in self.all:
             client.join()
 
-    def go_on(self, operations=100):
+    def go_on(self, operations=MORE):
         """Each does so many more."""
         wanted = [sum(client.done.values()) + operations for client in self.all]
         wait_for(lambda: self.failures() or all(sum(client.done.copy().values()) >= count
@@ -133,7 +135,7 @@ def test_a_transaction_and_a_cursor_go_on(cluster, spillway, direct):
 def test_reloads_and_upgrades_in_turn(cluster, spillway, direct):
     adopt_orphans()
     with Clients(cluster, spillway, direct) as clients:
-        for number in range(3):
+        for number in range(share.part(2, every=3)):
             spillway.settings["log"] = {"level": ("info", "debug")[number % 2]}
             spillway.settings["rules"] = [{**RULE, "existing": "move", "threshold": 4 + number}]
             spillway.write_file()

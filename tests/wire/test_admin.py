@@ -15,6 +15,7 @@ from support.certificates import Authority
 from support.peer import Relay
 from wire.conftest import RULES
 
+pytestmark = pytest.mark.share(1)
 TOKEN = "correct-horse-battery-staple"
 PAGES = ["/", "/rules", "/connections", "/suggestions", "/metrics", "/nothing"]
 HEALTH = {"/healthz": b"ok\n", "/readyz": b"ready\n"}

@@ -6,6 +6,7 @@ import pytest
 
 from support.spillway import program
 
+pytestmark = pytest.mark.share(1)
 COMMANDS = ["serve", "reload", "upgrade", "check", "analyze", "migrate", "verify", "undo", "health", "pause", "resume",
             "explain", "status", "top", "suggest"]
 

@@ -19,6 +19,7 @@ from support.process import build_folder, wait_for
 from support.spillway import Spillway, yaml
 from wire.conftest import BOOKS, RULES
 
+pytestmark = pytest.mark.share(1)
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
 OK = message({"ok": 1.0}, (), 9, 5)
 HELLO = {"hello": 1, "$db": "admin"}

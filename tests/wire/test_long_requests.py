@@ -19,6 +19,7 @@ from support.process import wait_for
 from support.spillway import program
 from wire.conftest import RULES
 
+pytestmark = pytest.mark.share(1)
 STATEMENTS = 100_000
 MOVES = "tails move under the new rules, too, from now on"
 PING = message({"ping": 1, "$db": "admin"}, (), 5)

@@ -8,6 +8,7 @@ from support.frames import message
 from support.peer import HELLO, Relay
 from wire.conftest import RULES
 
+pytestmark = pytest.mark.share(1)
 ROUND = 60_000  # names in one command; two such commands pass what a worker holds at most
 DENIED = {"ok": 0.0, "errmsg": "not authorized", "code": 13, "codeName": "Unauthorized"}
 EMPTY = {"cursor": {"id": 0, "ns": "tenant_new.posts", "firstBatch": []}, "ok": 1.0}

@@ -13,6 +13,7 @@ from support.peer import Relay
 from support.receive_queue import send_apart
 from wire.conftest import RULES
 
+pytestmark = pytest.mark.share(1)
 PLAIN = {"$db": "shop"}
 ONE, TWO = [{"_id": 1, "text": "x" * 30}], [{"_id": number} for number in range(4)]
 OK = {"ok": 1.0, "n": 1}

@@ -13,6 +13,7 @@ from support.peer import Relay
 from wire.conftest import RULES
 from wire.test_refusals import ask
 
+pytestmark = pytest.mark.share(1)
 PATH = "buyers" + ".a" * 60_000
 DISTINCT = {"distinct": "books", "key": PATH, "$db": "shop"}
 

@@ -17,6 +17,7 @@ from support.secured import SecuredRelay
 from support.spillway import program
 from wire.conftest import RULES
 
+pytestmark = pytest.mark.share(1)
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
 OK = message({"ok": 1.0}, (), 9, 5)
 

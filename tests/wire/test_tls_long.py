@@ -16,6 +16,7 @@ from support.secured import SIDES, SecuredRelay
 from wire.conftest import RULES
 from wire.test_tls_streams import FIND, OK, PING, farewell
 
+pytestmark = pytest.mark.share(1)
 ZERO = exact.Raw(exact.INT64, bytes(8))
 LIMITS = {"handshake": "10m", "drain": "30s", "memory": "1GB"}
 MANY = 100

@@ -16,6 +16,7 @@ from support.receive_queue import send_apart
 from support.secured import SIDES, SecuredRelay
 from wire.conftest import RULES
 
+pytestmark = pytest.mark.share(1)
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
 OK = message({"ok": 1.0}, (), 9, 5)
 FIND = message({"find": "books", "filter": {}, "$db": "shop"}, (), 7)
