@@ -210,6 +210,8 @@ enum place_listed {
 must_check enum place_listed place_list(struct edit *edit, struct packet *reply);
 /* The least number of a batch in the overflow, or 0. */
 int64_t place_lowest(const struct edit *edit, const struct packet *reply);
+/* The least number of a copy; all are below place->lowest. */
+int64_t place_first(const struct edit *edit);
 /* Copies of what HITS has found. False: the reply can't be read. */
 must_check bool place_copy(struct edit *edit, const struct packet *reply);
 /* Copies of what is in main, as far as X1 has to know what becomes of it. */

@@ -40,6 +40,7 @@ static void splice_linked(struct buffer *out, size_t *place, const void *context
 		fill_spliced("linked", splice_linked, edit), \
 		fill_binary("pending", name_of((edit)->place.names.pending)), \
 		fill("next", (int32_t)((edit)->place.state.edition + 1)), \
+		fill("first", place_first(edit)), fill("lowest", (edit)->place.lowest), \
 		fill("collation", &(edit)->write.collation)
 
 /* ---- the transaction ---- */
@@ -248,8 +249,9 @@ static void splice_marked(struct buffer *out, size_t *place, const void *context
 			writer_renamed(out, writer_index(name, (*place)++), &id);
 }
 
-/* The copies of batches, and of the head. */
-#define COPIED "..@linked, '_spill.g': {$in: [@later, @pending]}, '_spill.e': @next"
+/* The copies of batches, and of the head. Their numbers lead there without a look at others. */
+#define NUMBERED "..@linked, '@order': {$gte: @first, $lt: @lowest}"
+#define COPIED NUMBERED ", '_spill.g': {$in: [@later, @pending]}, '_spill.e': @next"
 
 static void write_batch_update(struct buffer *out, const char *name, const void *context)
 {
@@ -297,7 +299,8 @@ enum edit_outcome edit_send_sizes(struct edit *edit)
 enum edit_outcome edit_send_discard(struct edit *edit)
 {
 	COMMAND(edit, PLACE_DISCARD,
-		"{delete: @overflow, deletes: [{q: {..@linked, '_spill.g': @pending}, limit: 0}]}",
+		"{delete: @overflow, deletes: [{q: {" NUMBERED
+		", '_spill.g': @pending}, limit: 0}]}",
 		FILLS(edit));
 }
 

@@ -159,6 +159,11 @@ static int64_t number_of(const struct edit_place *place, size_t rank)
 	return place->lowest - (int64_t)count + (int64_t)rank;
 }
 
+int64_t place_first(const struct edit *edit)
+{
+	return number_of(&edit->place, 0);
+}
+
 static void write_state(const struct edit *edit, struct buffer *out, struct bytes generation,
 			int64_t position, int64_t width, int64_t number)
 {

@@ -11,6 +11,7 @@ import pytest
 
 from support.cluster import Cluster
 from support.process import wait_for
+from support.share import part
 from support.spillway import Spillway
 from support.verify import verify
 
@@ -20,7 +21,7 @@ RULE = {
     "overflow": {"collection": "more_books", "link": "book", "array": "part", "batch": {"size": 5}},
 }
 OLD = 40
-SECONDS = 10
+SECONDS = part(5, 20)
 
 
 def twin(number):

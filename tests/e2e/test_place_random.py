@@ -14,10 +14,11 @@ from pymongo.errors import OperationFailure
 
 from support.editions import array_of
 from support.operate import RULE, spill
+from support.share import part
 
 RULES = [{**RULE, "fold_limit": "1B", "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off",
           "gather": 1000000}]
-EDITS = 1200
+EDITS = part(400, 4000)
 SEED = 20261128
 
 
