@@ -207,7 +207,9 @@ enum place_listed {
 	PLACE_LISTED_BROKEN,
 };
 /* The reply to TILES. */
-must_check enum place_listed place_list(struct edit *edit, struct packet *reply);
+must_check bool place_list(struct edit *edit, struct packet *reply);
+/* The same of LENGTHS, behind it. */
+must_check enum place_listed place_measure(struct edit *edit, const struct packet *reply);
 /* The least number of a batch in the overflow, or 0. */
 int64_t place_lowest(const struct edit *edit, const struct packet *reply);
 /* The least number of a copy; all are below place->lowest. */
@@ -242,6 +244,7 @@ enum edit_outcome edit_send_hold(struct edit *edit);
 enum edit_outcome edit_send_clean(struct edit *edit);
 enum edit_outcome edit_send_unmark(struct edit *edit);
 enum edit_outcome edit_send_tiles(struct edit *edit);
+enum edit_outcome edit_send_lengths(struct edit *edit);
 enum edit_outcome edit_send_ask_main(struct edit *edit);
 enum edit_outcome edit_send_ask(struct edit *edit);
 enum edit_outcome edit_send_lowest(struct edit *edit);

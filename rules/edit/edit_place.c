@@ -204,9 +204,9 @@ static enum edit_outcome aim(struct edit *edit)
 	return edit_send_lowest(edit);
 }
 
-static enum edit_outcome take_tiles(struct edit *edit, struct packet *reply)
+static enum edit_outcome take_lengths(struct edit *edit, const struct packet *reply)
 {
-	switch (place_list(edit, reply)) {
+	switch (place_measure(edit, reply)) {
 	case PLACE_LISTED:
 		return edit->facts.reads && edit->place.update.kind != PLACE_MATCHED
 			       ? edit_send_ask_main(edit)
@@ -336,7 +336,9 @@ static enum edit_outcome take(struct edit *edit, struct packet *reply)
 	case PLACE_UNMARK:
 		return edit_send_tiles(edit);
 	case PLACE_TILES:
-		return take_tiles(edit, reply);
+		return place_list(edit, reply) ? edit_send_lengths(edit) : unreadable(edit);
+	case PLACE_LENGTHS:
+		return take_lengths(edit, reply);
 	case PLACE_ASK_MAIN:
 		return has_document(reply) ? aim(edit) : edit_send_ask(edit);
 	case PLACE_ASK:

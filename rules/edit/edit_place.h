@@ -3,7 +3,7 @@
  *
  *   HOLD ─► CLEAN ─► UNMARK     the state names what is to come; what a dead edit left goes
  *     │◄─────────────────┘
- *   TILES                       which batches count, and for which positions
+ *   TILES ─► LENGTHS            which batches count, and for which positions
  *     ▼
  *   ASK_MAIN, ASK               whether the filter's condition on the array holds, or where
  *     ▼
@@ -26,6 +26,7 @@ enum place_step {
 	PLACE_CLEAN,
 	PLACE_UNMARK,
 	PLACE_TILES,
+	PLACE_LENGTHS,
 	PLACE_ASK_MAIN,
 	PLACE_ASK,
 	PLACE_LOWEST,
@@ -100,6 +101,7 @@ struct edit_place {
 	struct buffer marked;  /* {_id} of the batches that they stand for */
 	int64_t marks;         /* how many */
 	int64_t lowest;        /* number in the overflow */
+	int64_t bytes;         /* of the document and of all batches that count */
 	int64_t copied;        /* elements in the copies */
 	int64_t cursor_id;     /* of HITS */
 	struct place_after after;

@@ -11,7 +11,7 @@
 
 struct place_batch {
 	struct element id;
-	int64_t held; /* elements */
+	struct counted counted;
 	size_t first; /* of its pieces, counted from 1; 0: it has none */
 };
 
@@ -28,44 +28,100 @@ static const struct rule *rule_of(const struct edit *edit)
 
 /* ---- which there are ---- */
 
-static bool list_batches(struct edit_place *place, struct bytes batch, struct buffer *all,
-			 int64_t *bytes)
+/* Full, as long as nothing else is said of it. */
+static bool list_batch(struct edit_place *place, struct bytes document, const struct rule *rule)
 {
+	struct place_batch batch = {.counted.held = rule->overflow.batch_size};
+	int64_t bytes;
+
+	if (!placed_find(document, &batch.counted.placed) ||
+	    !document_find(document, "_id", &batch.id) ||
+	    !document_find_integer(document, "bytes", &bytes))
+		return false;
+	batch.counted.index = place->batches.length / sizeof(batch);
+	place->bytes += bytes;
+	buffer_append(&place->batches, &batch, sizeof(batch));
+	return true;
+}
+
+must_check bool place_list(struct edit *edit, struct packet *reply)
+{
+	struct edit_place *place = &edit->place;
+	enum cursor_step step = CURSOR_INVALID;
+	struct reply_cursor read;
 	struct element document;
 	struct cursor cursor;
-	enum cursor_step step = CURSOR_INVALID;
+	int64_t cursor_id;
 
-	if (cursor_open(&cursor, batch))
-		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
-			struct counted counted = {.index = all->length / sizeof(counted)};
-			struct place_batch listed = {.first = 0};
-			int64_t size;
-
+	packet_fini(&place->listed);
+	place->listed = packet_steal(reply);
+	read = reply_read_cursor(place->listed.summary.cursor);
+	if (!element_integer(&read.id, &cursor_id) || cursor_id != 0 || !read.batch.data ||
+	    !document_find_integer(buffer_view(&place->main), "bytes", &place->bytes))
+		return false;
+	if (cursor_open(&cursor, read.batch))
+		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
 			if (document.type != BSON_BYTE_DOCUMENT ||
-			    !placed_find(document.value, &counted.placed) ||
-			    !document_find(document.value, "_id", &listed.id) ||
-			    !document_find_integer(document.value, "held", &counted.held) ||
-			    !document_find_integer(document.value, "bytes", &size))
+			    !list_batch(place, document.value, rule_of(edit)))
 				return false;
-			listed.held = counted.held;
-			*bytes += size;
-			buffer_append(all, &counted, sizeof(counted));
-			buffer_append(&place->batches, &listed, sizeof(listed));
+	return step == CURSOR_END;
+}
+
+/* HITS and LENGTHS come in the order of TILES, as long as they are found by one index. */
+static struct place_batch *find_batch(struct edit_place *place, const struct element *id)
+{
+	size_t count = place->batches.length / sizeof(struct place_batch);
+	struct place_batch *batches = (void *)place->batches.data;
+
+	for (size_t i = 0; i < count; i++) {
+		struct place_batch *batch = &batches[(place->next + i) % count];
+
+		if (bytes_equal(element_raw(&batch->id), element_raw(id))) {
+			place->next = (size_t)(batch - batches) + 1;
+			return batch;
+		}
+	}
+	return NULL;
+}
+
+static bool take_lengths(struct edit_place *place, const struct packet *reply)
+{
+	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
+	enum cursor_step step = CURSOR_INVALID;
+	struct element document, id;
+	struct cursor cursor;
+	int64_t cursor_id;
+
+	if (!element_integer(&read.id, &cursor_id) || cursor_id != 0 || !read.batch.data)
+		return false;
+	if (cursor_open(&cursor, read.batch))
+		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
+			struct place_batch *batch = NULL;
+
+			if (document.type == BSON_BYTE_DOCUMENT &&
+			    document_find(document.value, "_id", &id))
+				batch = find_batch(place, &id);
+			if (!batch ||
+			    !document_find_integer(document.value, "held", &batch->counted.held))
+				return false;
 		}
 	return step == CURSOR_END;
 }
 
 /* False if some position has no element. */
-static bool list_pieces(struct edit_place *place, struct buffer *all)
+static bool list_pieces(struct edit_place *place)
 {
+	size_t count = place->batches.length / sizeof(struct place_batch);
 	struct place_batch *batches = (void *)place->batches.data;
+	auto_free struct counted *all = must_calloc(count + 1, sizeof(*all));
 	const struct counted *of;
 	struct counts counts;
 	enum counts_step step;
 	int64_t skip, take;
 
-	counts_open(&counts, &place->state, (struct counted *)(void *)all->data,
-		    all->length / sizeof(*of));
+	for (size_t i = 0; i < count; i++)
+		all[i] = batches[i].counted;
+	counts_open(&counts, &place->state, all, count);
 	while ((step = counts_next(&counts, &of, &skip, &take)) == COUNTS_PIECE) {
 		struct place_batch *batch = &batches[of->index];
 		struct place_piece piece = {.position = of->placed.position + skip,
@@ -81,28 +137,20 @@ static bool list_pieces(struct edit_place *place, struct buffer *all)
 	return step == COUNTS_END;
 }
 
-must_check enum place_listed place_list(struct edit *edit, struct packet *reply)
+must_check enum place_listed place_measure(struct edit *edit, const struct packet *reply)
 {
 	struct edit_place *place = &edit->place;
-	auto_buffer struct buffer all = {0};
-	struct reply_cursor read;
-	int64_t cursor_id, main = 0, bytes = 0, most = rule_of(edit)->fold_limit;
-	bool fits;
+	int64_t most = rule_of(edit)->fold_limit;
+	bool fits = !place->tried && place->bytes <= most - most / ROOM_LEFT;
 
-	packet_fini(&place->listed);
-	place->listed = packet_steal(reply);
-	read = reply_read_cursor(place->listed.summary.cursor);
-	if (!element_integer(&read.id, &cursor_id) || cursor_id != 0 || !read.batch.data ||
-	    !list_batches(place, read.batch, &all, &bytes))
+	if (!take_lengths(place, reply))
 		return PLACE_LISTED_BROKEN;
-	if (all.length == 0 ? place->state.moved > 0 : !list_pieces(place, &all))
+	if (!list_pieces(place))
 		return PLACE_LISTED_HOLE;
-	(void)!document_find_integer(buffer_view(&place->main), "bytes", &main);
-	fits = !place->tried && main + bytes <= most - most / ROOM_LEFT;
 	place->tried = true;
 	if (fits)
 		return PLACE_LISTED_FITS;
-	return !edit->write.counted && edit->write.fields.type == 0 && main + bytes > ANSWER_MOST
+	return !edit->write.counted && edit->write.fields.type == 0 && place->bytes > ANSWER_MOST
 		       ? PLACE_LISTED_LONG
 		       : PLACE_LISTED;
 }
@@ -213,23 +261,6 @@ static bool write_copy(struct edit *edit, struct bytes batch, size_t index)
 	writer_close(out, document);
 	place->copied += piece->take;
 	return found;
-}
-
-/* HITS come in the order of TILES, as long as they are found by one index. */
-static struct place_batch *find_batch(struct edit_place *place, const struct element *id)
-{
-	size_t count = place->batches.length / sizeof(struct place_batch);
-	struct place_batch *batches = (void *)place->batches.data;
-
-	for (size_t i = 0; i < count; i++) {
-		struct place_batch *batch = &batches[(place->next + i) % count];
-
-		if (bytes_equal(element_raw(&batch->id), element_raw(id))) {
-			place->next = (size_t)(batch - batches) + 1;
-			return batch;
-		}
-	}
-	return NULL;
 }
 
 static bool holds_piece(const struct edit_place *place, size_t batch, size_t piece)
@@ -413,7 +444,7 @@ static bool is_whole(const struct edit_place *place, size_t batch)
 	if (batches[batch].first == 0)
 		return false;
 	first = &pieces[batches[batch].first - 1];
-	return first->next == 0 && first->skip == 0 && first->take == batches[batch].held;
+	return first->next == 0 && first->skip == 0 && first->take == batches[batch].counted.held;
 }
 
 /* The first of the batches that meet the condition. Of one that counts in part, another part may
