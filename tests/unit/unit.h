@@ -9,6 +9,25 @@
 #define TESTS_UNIT_H
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * How much a test does that does more and more of the same, or the step by which it goes through
+ * its cases: under the sanitizers another one, as they are slow. EVERY=1, which `tests/run full`
+ * sets, makes no difference between them.
+ */
+static inline size_t unit_share(size_t all, size_t sanitized)
+{
+#if defined(__SANITIZE_ADDRESS__)
+	const char *every = getenv("EVERY");
+
+	return every && !strcmp(every, "1") ? all : sanitized;
+#else
+	(void)sanitized;
+	return all;
+#endif
+}
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>

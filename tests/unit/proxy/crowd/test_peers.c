@@ -58,17 +58,18 @@ Test(peers, many_addresses_are_kept_apart)
 {
 	static struct peers peers;
 	struct peer peer = four("10.0.0.0");
+	int many = (int)unit_share(20000, 2000);
 
 	peers_init(&peers);
 	for (int round = 1; round <= 2; round++)
-		for (int i = 0; i < 20000; i++) {
+		for (int i = 0; i < many; i++) {
 			peer.address[14] = (uint8_t)(i >> 8);
 			peer.address[15] = (uint8_t)i;
 			cr_assert_eq(peers_join(&peers, &peer), round, "%d", i);
 		}
-	for (int i = 0; i < 40000; i++) {
-		peer.address[14] = (uint8_t)(i % 20000 >> 8);
-		peer.address[15] = (uint8_t)(i % 20000);
+	for (int i = 0; i < 2 * many; i++) {
+		peer.address[14] = (uint8_t)(i % many >> 8);
+		peer.address[15] = (uint8_t)(i % many);
 		peers_leave(&peers, &peer);
 	}
 	peers_fini(&peers);
