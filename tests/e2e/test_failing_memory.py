@@ -3,7 +3,7 @@
 Clients see the right answer, error 365, or the end of their connection. A write happens once or not at all. The
 process lives, and nothing is left behind.
 
-An ordinary run leaves out some of the small allocations of writes, which are many; `tests/run full` leaves out none.
+`tests/run` leaves out some of the small allocations of writes, which are many; `tests/run full` leaves out none.
 """
 
 import functools

@@ -15,12 +15,12 @@ import pymongo
 import pytest
 from pymongo.errors import PyMongoError
 
-from support import crash
+from support import crash, share
 from support.process import wait_for
 from support.spillway import Spillway
 
-WRITERS, PUSHES, BOOKS = 4, 150, 2
-SEED, HOLDS = 20261128, 25
+WRITERS, PUSHES, BOOKS = 4, share.part(80, every=150), 2
+SEED, HOLDS = 20261128, share.part(10, every=25)
 
 
 class Writer(threading.Thread):

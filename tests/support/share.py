@@ -1,9 +1,10 @@
-"""Which cases of a long list an ordinary run tries: a share of them. `tests/run full` tries all, as does EVERY=1.
+"""Which cases of a long list `tests/run` tries: a share of them, as it sets SHARE=1. `tests/run full` tries all, and so
+does who runs a file by hand.
 
 `pytest.mark.share(4)` marks a test, or a file by `pytestmark`: one in four of its cases is tried, and more of them
 where it takes more to have each word that cases say: each value of a parameter, each operator, field and option. Which
-ones is decided by a hash of what they say, and never by chance. Who names a case, by `-k` or by its whole name, has it.
-Of a few cases none is left out. The sanitizers' program is slow: it has a third of these cases.
+ones is decided by a hash of what they say, and never by chance. Of a few cases none is left out. The sanitizers'
+program is slow: it has a third of these cases.
 """
 
 import os
@@ -16,7 +17,7 @@ from support.process import build_folder
 
 SANITIZED = build_folder().name == "asan"
 FEW = 2 if SANITIZED else 8
-EVERY = os.environ.get("EVERY") == "1"
+EVERY = os.environ.get("SHARE") != "1"
 WORD = re.compile(r"[$A-Za-z_][\w$.\[\]]*")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -93,7 +94,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    if EVERY or config.option.keyword or any("::" in each for each in config.args):
+    if EVERY:
         return
     tests = {}
     for item in items:

@@ -14,15 +14,15 @@
 
 /*
  * How much a test does that does more and more of the same, or the step by which it goes through
- * its cases: under the sanitizers another one, as they are slow. EVERY=1, which `tests/run full`
- * sets, makes no difference between them.
+ * its cases: under the sanitizers another one in a `tests/run`, which sets SHARE=1, as they are
+ * slow. `tests/run full` makes no difference between them.
  */
 static inline size_t unit_share(size_t all, size_t sanitized)
 {
 #if defined(__SANITIZE_ADDRESS__)
-	const char *every = getenv("EVERY");
+	const char *share = getenv("SHARE");
 
-	return every && !strcmp(every, "1") ? all : sanitized;
+	return share && !strcmp(share, "1") ? sanitized : all;
 #else
 	(void)sanitized;
 	return all;
