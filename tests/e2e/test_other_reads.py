@@ -18,8 +18,7 @@ OUTLIERS = sum(len(document["list"]) > 3 for document in DOCUMENTS)
 BY_ID = {document["_id"]: document for document in DOCUMENTS}
 
 
-@pytest.fixture
-def books(client, direct):
+def fill(client, direct):
     """(ruled, plain)"""
     both = client.shop.books, direct.shop.plain
     for collection in both:
@@ -30,14 +29,26 @@ def books(client, direct):
     return both
 
 
+@pytest.fixture(scope="module")
+def kept(cluster, spillway):
+    """For the tests that come first, which read alone."""
+    with cluster.client() as direct, pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        yield fill(client, direct)
+
+
+@pytest.fixture
+def books(client, direct):
+    return fill(client, direct)
+
+
 @pytest.mark.parametrize("size", [3, 14, 290])
-def test_what_is_sampled_is_whole(books, size):
+def test_what_is_sampled_is_whole(kept, size):
     """Of less than a twentieth mongod takes documents at random, by another cursor."""
     for _ in range(10):
-        found = list(books[0].aggregate([{"$sample": {"size": size}}]))
+        found = list(kept[0].aggregate([{"$sample": {"size": size}}]))
         assert len(found) == size and len({document["_id"] for document in found}) == size
         assert all(document == BY_ID[document["_id"]] for document in found)
-        lengths = list(books[0].aggregate([{"$sample": {"size": size}}, {"$project": {"n": {"$size": "$list"}}}]))
+        lengths = list(kept[0].aggregate([{"$sample": {"size": size}}, {"$project": {"n": {"$size": "$list"}}}]))
         assert all(document["n"] == len(BY_ID[document["_id"]]["list"]) for document in lengths)
 
 
@@ -51,8 +62,8 @@ NEAR = {"near": {"type": "Point", "coordinates": [3, 1]}, "distanceField": "far"
     [{"$geoNear": NEAR}, {"$unwind": "$list"}, {"$match": {"list": 7}}],
     [{"$geoNear": {**NEAR, "distanceField": "how.far", "includeLocs": "how.at"}}, {"$match": {"list": {"$gte": 9}}}],
 ], ids=str)
-def test_what_is_near_is_whole(books, stages):
-    found, expected = (list(each.aggregate(stages)) for each in books)
+def test_what_is_near_is_whole(kept, stages):
+    found, expected = (list(each.aggregate(stages)) for each in kept)
     assert found == expected and found
 
 
