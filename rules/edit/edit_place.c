@@ -42,17 +42,10 @@ static bool was_pending(const struct edit *edit)
 	return edit_read_state(edit, edit->target, &read) && read.pending.data;
 }
 
-/* Where nothing changes, what was pending is gone all the same, if X1 has cleaned up behind it. */
-static bool commits(const struct edit *edit)
-{
-	return edit->place.end == PLACE_COUNTS ||
-	       (edit->place.end == PLACE_STANDS && was_pending(edit));
-}
-
 static enum edit_outcome leave(struct edit *edit, enum place_end end)
 {
 	edit->place.end = end;
-	return commits(edit) ? edit_send_commit(edit) : edit_send_abort(edit);
+	return end == PLACE_COUNTS ? edit_send_commit(edit) : edit_send_abort(edit);
 }
 
 static enum edit_outcome refuse(struct edit *edit, enum error_code code, const char *message)

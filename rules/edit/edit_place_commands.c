@@ -415,27 +415,25 @@ static void splice_length(struct buffer *out, size_t *place, const void *context
 				      fill("main", rule_of(edit)->array), fill("last", last));
 }
 
-/* The state has the name of this edit, or that of none. */
+/* The state has the name of this edit; or, if X1 is not to count, it is as it was read. */
 static void splice_stands(struct buffer *out, size_t *place, const void *context)
 {
 	const struct edit *edit = context;
 	const struct state *state = &edit->place.state;
-	bool committed = edit->place.step == PLACE_COMMIT;
+	bool counts = edit->place.end == PLACE_COUNTS;
 	struct element read;
-	bool edited = edit_state_of(edit, edit->target, &read) && state_is_edited(&read);
 
 	(void)place;
+	require(edit_state_of(edit, edit->target, &read));
 	template_write_fields(
 		out,
-		committed || edited
-			? "{'_spill.@key.e.g': @g, '_spill.@key.e.l': @l, '_spill.@key.e.v': @v, "
-			  "'_spill.@key.e.n': @n, '_spill.@key.e.w': @w, ..@length}"
-			: "{'_spill.@key.g': @g, '_spill.@key.n': @n, ..@length}",
-		fill("key", rule_of(edit)->key), fill_binary("g", state->generation),
-		fill_binary("l", state->later), fill("v", (int32_t)state->edition),
-		fill("n", state->moved),
-		fill_template("w", committed ? "@pending" : "{$exists: false}"),
-		fill_binary("pending", name_of(edit->place.names.pending)),
+		counts ? "{'_spill.@key.e.g': @g, '_spill.@key.e.l': @l, '_spill.@key.e.v': @v, "
+			 "'_spill.@key.e.n': @n, '_spill.@key.e.w': @w, ..@length}"
+		       : "{'_spill.@key': {$eq: @read}, ..@length}",
+		fill("key", rule_of(edit)->key), fill("read", &read),
+		fill_binary("g", state->generation), fill_binary("l", state->later),
+		fill("v", (int32_t)state->edition), fill("n", state->moved),
+		fill_binary("w", name_of(edit->place.names.pending)),
 		fill_spliced("length", splice_length, edit));
 }
 
