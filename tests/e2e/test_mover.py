@@ -12,7 +12,7 @@ from bson.binary import Binary
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 
-from support import crash, exact
+from support import crash, exact, share
 from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
@@ -43,7 +43,13 @@ RULES = [
 BY_NAME = {each["name"]: each for each in RULES}
 
 
-@pytest.fixture(scope="module", params=[1, 0], ids=["replica set", "standalone"])
+# What a standalone changes are concerns: under the sanitizers a run's share has the replica set alone.
+TOPOLOGIES = {"replica set": 1, "standalone": 0}
+if share.SANITIZED:
+    TOPOLOGIES = share.part({"replica set": 1}, every=TOPOLOGIES)
+
+
+@pytest.fixture(scope="module", params=TOPOLOGIES.values(), ids=TOPOLOGIES)
 def cluster(request):
     with Cluster(request.param) as made:
         yield made
