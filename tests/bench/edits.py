@@ -18,11 +18,11 @@ from support.wire import Connection
 class IndexedSpillway(PinnedSpillway):
     """With an index on the overflow's elements, and tails that move at once."""
 
-    def __init__(self, server, quiet, gc_delay):
+    def __init__(self, server, quiet, gc_delay, **more):
         super().__init__(server)
         made = rule()
         made["overflow"]["indexes"] = [{"keys": {f"{ARRAY}.u": 1}}]
-        made.update(settle="10ms", quiet=quiet, gc_delay=gc_delay)
+        made.update(settle="10ms", quiet=quiet, gc_delay=gc_delay, **more)
         self.settings["rules"] = [made]
 
 
@@ -60,13 +60,13 @@ class Pair:
         return {f"{name}, p50 us": round(1e6 * statistics.median(times)) for name, times in self.times.items()}
 
 
-def with_array(length, quiet, gc_delay, measure):
+def with_array(length, quiet, gc_delay, measure, **more):
     """The rows that `measure` makes of both arms whose arrays are of this length, Spillway's spilled."""
     with pinned_cluster() as cluster, cluster.client() as client:
         database = client[DATABASE]
         for name in (DIRECT, RULED):
             database[name].insert_one({"_id": LONG, ARRAY: [element(number) for number in range(length)]})
-        with IndexedSpillway(cluster.primary, quiet, gc_delay) as spillway:
+        with IndexedSpillway(cluster.primary, quiet, gc_delay, **more) as spillway:
             wait_until_spilled(database, length)
             return measure(connect(cluster.primary.port, spillway.port), database)
 
@@ -114,4 +114,43 @@ def whole_edit(scale):
                         detail=first.detail()))
         rows.append(Row(f"$pull of one of {length:,}, following edits / direct", others.ratio(), at_most=1.2,
                         detail=others.detail()))
+    return rows
+
+
+IN_PLACE = {
+    "$pull by a field": lambda number: ({"$pull": {ARRAY: {"u": number}}}, {}),
+    "f.N": lambda number: ({"$set": {f"{ARRAY}.{number}.t": "changed"}}, {}),
+    "f.$": lambda number: ({"$set": {f"{ARRAY}.$.t": "found"}}, {f"{ARRAY}.u": number}),
+    "$pop": lambda _: ({"$pop": {ARRAY: 1}}, {}),
+}
+CHUNK = 20_000  # elements of one push
+
+
+def edit_in_place(scale):
+    """One element of an array that is too large to be folded back; then of one that is ten times as long."""
+    def medians(arms):
+        pairs = {name: Pair(arms) for name in IN_PLACE}
+        for turn in range(1, scale.rounds + 1):
+            for i, (name, make) in enumerate(IN_PLACE.items()):
+                pairs[name].run(*make(turn * scale.found // (scale.rounds + 2) + i))
+        return pairs
+
+    def both(arms, database):
+        first = medians(arms)
+        for number in range(scale.found, 10 * scale.found, CHUNK):
+            each = [element(10 * scale.found + number + i) for i in range(min(CHUNK, 10 * scale.found - number))]
+            Pair({RULED: arms[RULED]}).run({"$push": {ARRAY: {"$each": each}}})
+        gone = 2 * scale.rounds
+        wait_for(lambda: database[RULED].count_documents(
+            {"_id": LONG, f"_spill.{ARRAY}.e.n": {"$gte": 10 * scale.found - gone - CHUNK}}), "the tail to move", 120)
+        return first, medians({RULED: arms[RULED]})
+
+    first, longer = with_array(scale.found, "1s", "60s", both, fold_limit="1B")
+    rows = []
+    for name in IN_PLACE:
+        more = statistics.median(longer[name].times[RULED]) / statistics.median(first[name].times[RULED])
+        rows.append(Row(f"edit in place of one of {scale.found:,}, {name} / direct", first[name].ratio(), at_most=0.5,
+                        detail=first[name].detail()))
+        rows.append(Row(f"edit in place of one of {10 * scale.found:,}, {name} / of {scale.found:,}", more,
+                        at_most=2.0))
     return rows

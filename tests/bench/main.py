@@ -42,6 +42,7 @@ ROWS = {
     "find-member": reads.find_member,
     "membership": edits.membership,
     "whole-edit": edits.whole_edit,
+    "edit-in-place": edits.edit_in_place,
     "costs": costs.costs,
     "many-rules": costs.many_rules,
     "migrate-speed": moving.migrate_speed,
@@ -81,7 +82,7 @@ SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, idle_tls=100,
 TWINS = ("merged-instructions",)  # not in a smoke of all: it runs as `instructions` does
 # What an ordinary run of all tests leaves out: these do what others do, and take more than half of the time.
 SELDOM = ("observe", "allocations", "tls-handshakes", "tls-idle-memory", "crowd", "push-long", "hot-document",
-          "mongod-cpu", "aggregate-many", "find-element", "membership", "costs", "migrate-latency")
+          "mongod-cpu", "aggregate-many", "find-element", "membership", "edit-in-place", "costs", "migrate-latency")
 
 
 def read_arguments():

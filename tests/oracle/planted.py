@@ -129,7 +129,7 @@ BUGS = [
         "{$slice: ['$@array', '$_spill.@key.h']}, []]}", "{$slice: ['$@array', 1]}, []]}"),
     # Reading
     Bug("a find's reply passes without a look", "rules",
-        "batch.type == BSON_BYTE_ARRAY && merge_untouched(namespace, batch.value);", "batch.type == BSON_BYTE_ARRAY;"),
+        "	       merge_untouched(namespace, documents);\n", "	       documents.length > 0;\n"),
     Bug("a getMore is not merged", "rules",
         "	if (matching->match->namespace && matching->match->verdict != VERDICT_REFUSE)\n"
         "		matching->match->verdict = VERDICT_READ;\n}\n\nstatic void match_map_reduce",

@@ -60,8 +60,8 @@ class Copy:
 
 
 def caught_by_test(program, file):
-    """The first test of the file that fails, of all its cases; None where none does."""
-    environment = {**os.environ, "SPILLWAY": str(program), "EVERY": "1"}
+    """The first test of the file that fails; None where none does."""
+    environment = {**os.environ, "SPILLWAY": str(program)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", str(ROOT / "tests" / file)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
