@@ -93,12 +93,11 @@ def huge(place):
     return elements
 
 
+# Other edits are done in place (test_edit_in_place.py).
 NEEDING_THE_WHOLE = {
-    "pull": {"$pull": {"list": element(3, MB)}},
-    "pop": {"$pop": {"list": 1}},
-    "set by index": {"$set": {"list.7": 7}},
     "push in front": {"$push": {"list": {"$each": [1], "$position": 0}}, "$inc": {"n": 1}},
     "push and slice": {"$push": {"list": {"$each": [1], "$slice": -4}}},
+    "several to the set": {"$addToSet": {"list": {"$each": [1, 2]}}},
     "pipeline": [{"$set": {"list": {"$slice": ["$list", 4]}, "n": 2}}],
 }
 
@@ -134,14 +133,15 @@ def test_more_than_one_document_holds_is_refused(place, huge, name):
 def test_a_bulk_goes_on_behind_what_is_refused(place, huge):
     place.books.insert_one({"_id": "small", "list": list(range(8))})
     place.rest()
-    writes = [pymongo.UpdateOne({"_id": book}, {"$pop": {"list": 1}}) for book in ("huge", "small", "huge", "small")]
-    for ordered, popped in ((True, 0), (False, 2)):
+    change = {"$push": {"list": {"$each": [], "$slice": 6}}}
+    writes = [pymongo.UpdateOne({"_id": book}, change) for book in ("huge", "small", "huge", "small")]
+    for ordered, matched, modified in ((True, 0, 0), (False, 2, 1)):
         with pytest.raises(pymongo.errors.BulkWriteError) as refusal:
             place.books.bulk_write(writes, ordered=ordered)
         told = refusal.value.details
         assert [error["index"] for error in told["writeErrors"]] == ([0] if ordered else [0, 2])
         assert {error["code"] for error in told["writeErrors"]} == {TOO_LARGE}
-        assert (told["nMatched"], told["nModified"]) == (popped, popped)
+        assert (told["nMatched"], told["nModified"]) == (matched, modified)
     assert place.books.find_one({"_id": "small"})["list"] == list(range(6))
     place.books.delete_one({"_id": "small"})
     assert equal(list(place.books.find()), [{"_id": "huge", "n": 1, "list": huge}])
