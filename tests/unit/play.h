@@ -42,10 +42,12 @@ struct play {
 	size_t note_count;
 };
 
-/* All but the model's, which has more of them than a file should. */
+/* All but the model's, which has more of them than a file should, and those of an edit in place,
+ * which have names that are drawn. */
 static inline void play_note(const struct play *play)
 {
-	if (strcmp(criterion_current_test->category, "sequence_model") == 0)
+	if (strcmp(criterion_current_test->category, "sequence_model") == 0 ||
+	    (play->outcome == SEQUENCE_SEND && play->sequence->end.holds))
 		return;
 	if (play->outcome == SEQUENCE_SEND || play->outcome == SEQUENCE_SEND_LAST)
 		golden_note('>', play->sequence->output);

@@ -105,6 +105,9 @@ def test_histograms_count_by_verdict_and_rule(slow):
     client.send(message({"find": "books", "filter": {"$where": "secret"}, "$db": "shop"}))
     server.answer(server.frame(), {"ok": 1.0})
     client.frame()
+    # It is counted behind the answer.
+    refused = buckets(before, "refused", "book-sales").get("+Inf", 0)
+    wait_for(lambda: count_of(slow, "refused", "book-sales") > refused, "the refusal to be counted")
     after = samples(slow)
     for verdict, late in (("read", 1), ("refused", 0)):
         old, new = buckets(before, verdict, "book-sales"), buckets(after, verdict, "book-sales")

@@ -375,7 +375,9 @@ Test(edit, an_array_too_large_for_its_document_is_refused)
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(replies); i++) {
-		start(ONE);
+		start(UPDATE("{'q': {'_id': 1}, 'u': {'$push': {'f': {'$each': [9], '$position': "
+			     "0}}}}",
+			     ""));
 		play_reply(&play, RESULT(0));
 		fold(replies[i]);
 		play_expect_answer(&play, "{'n': 0, 'writeErrors': [{'index': 0, 'code': 10334, "
@@ -384,6 +386,28 @@ Test(edit, an_array_too_large_for_its_document_is_refused)
 					  "1.0}");
 		play_close(&play);
 	}
+}
+
+/* The rest is tested with a mongod (tests/e2e/test_edit_in_place.py): it draws names. */
+Test(edit, an_array_too_large_may_be_edited_in_place)
+{
+	static const char standalone[] = "{'ok': 0.0, 'code': 20, 'errmsg': 'x'}";
+
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	fold("{'ok': 0.0, 'code': 10334, 'errmsg': 'x'}");
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+	cr_assert(play.sequence->end.holds);
+	play_reply(&play, standalone); /* to HOLD */
+	cr_assert(play.sequence->end.holds);
+	play_reply(&play, standalone); /* to its end */
+	cr_assert_not(play.sequence->end.holds);
+	play_expect_answer(&play,
+			   "{'n': 0, 'writeErrors': [{'index': 0, 'code': 10334, 'errmsg': 'the "
+			   "whole array, which this write needs in one document, passes 16 MB; to "
+			   "edit it in place takes a transaction, and this server is no member of "
+			   "a replica set'}], 'nModified': 0, 'ok': 1.0}");
+	play_close(&play);
 }
 
 Test(edit, an_array_too_large_ends_a_transaction)
