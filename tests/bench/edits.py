@@ -128,22 +128,22 @@ CHUNK = 20_000  # elements of one push
 
 def edit_in_place(scale):
     """One element of an array that is too large to be folded back; then of one that is ten times as long."""
-    def medians(arms):
+    def medians(arms, first):
         pairs = {name: Pair(arms) for name in IN_PLACE}
         for turn in range(1, scale.rounds + 1):
             for i, (name, make) in enumerate(IN_PLACE.items()):
-                pairs[name].run(*make(turn * scale.found // (scale.rounds + 2) + i))
+                pairs[name].run(*make(first + turn * scale.found // (scale.rounds + 2) + i))
         return pairs
 
     def both(arms, database):
-        first = medians(arms)
+        first = medians(arms, 0)
         for number in range(scale.found, 10 * scale.found, CHUNK):
             each = [element(10 * scale.found + number + i) for i in range(min(CHUNK, 10 * scale.found - number))]
             Pair({RULED: arms[RULED]}).run({"$push": {ARRAY: {"$each": each}}})
         gone = 2 * scale.rounds
         wait_for(lambda: database[RULED].count_documents(
             {"_id": LONG, f"_spill.{ARRAY}.e.n": {"$gte": 10 * scale.found - gone - CHUNK}}), "the tail to move", 120)
-        return first, medians({RULED: arms[RULED]})
+        return first, medians({RULED: arms[RULED]}, 10)
 
     first, longer = with_array(scale.found, "1s", "60s", both, fold_limit="1B")
     rows = []
