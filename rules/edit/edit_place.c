@@ -455,7 +455,7 @@ enum edit_outcome edit_begin_place(struct edit *edit)
 	place->tried = former.tried;
 	place->aim.at = place->update.at;
 	place->after.total = -1;
-	require(edit_read_state(edit, edit->target, state));
+	require(edit_read_state(edit, edit->target, state) && state->generation.data);
 	if (state->later.data) {
 		memcpy(place->names.later, state->later.data, GENERATION_BYTES);
 	} else {
