@@ -71,7 +71,8 @@ def test_what_is_recorded(shop):
         "limits": {"threshold": 3, "max_bytes": 1024**2, "when_outlier": "keep", "size": 4, "batch_bytes": 256 * 1024},
         "resolved": {
             "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "max_bytes": 1024**2,
-            "fold_limit": 16 * 1024**2, "when_outlier": "keep", "settle": "10ms", "gather": 100, "quiet": "1s", "gc_delay": "0s", "sweep": "1h",
+            "fold_limit": 16 * 1024**2, "when_outlier": "keep", "settle": "10ms", "gather": 100, "quiet": "1s",
+            "gc_delay": "0s", "sweep": "1h",
             "existing": "move", "access": "full", "change_streams": "exact", "damaged": "fail",
             "flag": {"field": "outlier", "value": True, "otherwise": "absent"}, "expose": [],
             "overflow": {"collection": "tails", "layout": "batches", "link": "book", "array": "part",
