@@ -152,8 +152,9 @@ void target_new_generation(const struct mover_target *target, uint8_t *generatio
 {
 	uint64_t name = target_name(target);
 
+	_Static_assert(sizeof(name) == GENERATION_TARGET_BYTES, "");
 	memcpy(generation, &name, sizeof(name));
-	arc4random_buf(generation + sizeof(name), GENERATION_BYTES - sizeof(name));
+	generation_draw(generation);
 }
 
 void target_generations(const struct mover_target *target, uint8_t *least, uint8_t *most)

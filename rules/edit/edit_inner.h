@@ -8,8 +8,19 @@
 
 #define EDIT_ROUNDS_LEAST 4
 
+/* That of `target`. */
+static inline const struct rule *edit_rule(const struct edit *edit)
+{
+	return edit->namespace->targets[edit->target].rule;
+}
+
 /* An expression: how many elements the array has in its document; -1: it is none. */
 #define EDIT_LENGTH "{$cond: [{$isArray: '$@array'}, {$size: '$@array'}, -1]}"
+
+/* ---- edit_plan.c: what is known beforehand ---- */
+
+/* Of one array alone: `target`, the last one else. */
+must_check bool edit_concerns_one(struct edit *edit);
 
 /* ---- edit.c: the story ---- */
 
@@ -210,6 +221,8 @@ enum place_listed {
 must_check bool place_list(struct edit *edit, struct packet *reply);
 /* The same of LENGTHS, behind it. */
 must_check enum place_listed place_measure(struct edit *edit, const struct packet *reply);
+/* The reply to ASK_MAIN has the document. */
+bool place_found(const struct packet *reply);
 /* The least number of a batch in the overflow, or 0. */
 int64_t place_lowest(const struct edit *edit, const struct packet *reply);
 /* The least number of a copy; all are below place->lowest. */

@@ -6,13 +6,6 @@
 #include "rules/rule/counts.h"
 #include "rules/rule/own_fields.h"
 
-#define TARGET_NAME_BYTES 8 /* a generation begins with what names its array */
-
-static const struct rule *rule_of(const struct edit *edit)
-{
-	return edit->namespace->targets[edit->target].rule;
-}
-
 void edit_place_fini(struct edit_place *place)
 {
 	place_update_fini(&place->update);
@@ -219,16 +212,6 @@ static enum edit_outcome take_lengths(struct edit *edit, const struct packet *re
 	return unreadable(edit);
 }
 
-static bool has_document(const struct packet *reply)
-{
-	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
-	struct element document;
-	struct cursor cursor;
-
-	return read.batch.data && cursor_open(&cursor, read.batch) &&
-	       cursor_next(&cursor, &document) == CURSOR_ELEMENT;
-}
-
 static enum edit_outcome insert(struct edit *edit);
 
 /* `f.$` that is neither in the head nor in the overflow is in the tail, or nowhere. */
@@ -333,7 +316,7 @@ static enum edit_outcome take(struct edit *edit, struct packet *reply)
 	case PLACE_LENGTHS:
 		return take_lengths(edit, reply);
 	case PLACE_ASK_MAIN:
-		return has_document(reply) ? aim(edit) : edit_send_ask(edit);
+		return place_found(reply) ? aim(edit) : edit_send_ask(edit);
 	case PLACE_ASK:
 		return take_ask(edit, reply);
 	case PLACE_LOWEST:
@@ -423,19 +406,13 @@ static bool can_ask(struct edit *edit)
 must_check bool edit_may_place(struct edit *edit)
 {
 	const struct whole_write *write = &edit->write;
-	size_t concerned = 0;
 	struct state read;
 
-	for (size_t i = 0; i < edit->namespace->target_count; i++) {
-		concerned += edit->concerned[i];
-		if (edit->concerned[i])
-			edit->target = i;
-	}
-	if (concerned != 1 || !edit->facts.bare || write->denied || edit_in_transaction(edit) ||
-	    !edit_read_state(edit, edit->target, &read))
+	if (!edit_concerns_one(edit) || !edit->facts.bare || write->denied ||
+	    edit_in_transaction(edit) || !edit_read_state(edit, edit->target, &read))
 		return false;
 	place_update_fini(&edit->place.update);
-	return place_update_judge(&write->update, &write->array_filters, rule_of(edit),
+	return place_update_judge(&write->update, &write->array_filters, edit_rule(edit),
 				  &edit->place.update) &&
 	       (edit->place.update.kind == PLACE_MATCHED) == edit->facts.positional &&
 	       can_ask(edit);
@@ -459,9 +436,8 @@ enum edit_outcome edit_begin_place(struct edit *edit)
 	if (state->later.data) {
 		memcpy(place->names.later, state->later.data, GENERATION_BYTES);
 	} else {
-		memcpy(place->names.later, state->generation.data, TARGET_NAME_BYTES);
-		arc4random_buf(place->names.later + TARGET_NAME_BYTES,
-			       GENERATION_BYTES - TARGET_NAME_BYTES);
+		memcpy(place->names.later, state->generation.data, GENERATION_TARGET_BYTES);
+		generation_draw(place->names.later);
 		state->bound = state->moved;
 	}
 	state->later = (struct bytes){place->names.later, GENERATION_BYTES};

@@ -2,6 +2,7 @@
 #include "rules/edit/edit_inner.h"
 
 #include "rules/query/update.h"
+#include "rules/reassembly/expressions.h"
 #include "rules/rule/counts.h"
 #include "rules/rule/names.h"
 #include "rules/rule/overflow_document.h"
@@ -11,13 +12,6 @@
 
 #define INSERT_BYTES_MAX (12 << 20) /* a command's body may have 16 MB */
 #define ALL_AT_ONCE 1000000         /* small documents of one reply */
-/* Equal under every collation but the simple one: a text and its form without composed letters. */
-#define IS_COLLATED "{$eq: ['\u00e9', 'e\u0301']}"
-
-static const struct rule *rule_of(const struct edit *edit)
-{
-	return edit->namespace->targets[edit->target].rule;
-}
 
 static struct bytes name_of(const uint8_t *name)
 {
@@ -34,9 +28,9 @@ static void splice_linked(struct buffer *out, size_t *place, const void *context
 	COUNTS_FILLS(&(edit)->place.state), edit_fill_pin(edit), \
 		fill("collection", (edit)->namespace->collection), \
 		fill("overflow", (edit)->namespace->targets[(edit)->target].overflow_collection), \
-		fill("array", rule_of(edit)->overflow.array), \
-		fill("order", overflow_order_path(rule_of(edit))), \
-		fill("key", rule_of(edit)->key), fill("main", rule_of(edit)->array), \
+		fill("array", edit_rule(edit)->overflow.array), \
+		fill("order", overflow_order_path(edit_rule(edit))), \
+		fill("key", edit_rule(edit)->key), fill("main", edit_rule(edit)->array), \
 		fill_spliced("linked", splice_linked, edit), \
 		fill_binary("pending", name_of((edit)->place.names.pending)), \
 		fill("next", (int32_t)((edit)->place.state.edition + 1)), \
@@ -127,7 +121,8 @@ enum edit_outcome edit_send_hold(struct edit *edit)
 		"{findAndModify: @collection, query: {$and: [@pin, {'_spill.@key': {$eq: "
 		"@state}}]}, update: {$set: {'_spill.@key': {e: @editions, ..@beside}}}, fields: "
 		"{_id: 0, head: @head, tail: {$cond: [true, {$slice: ['$@main', @from, "
-		"2147483647]}, 0]}, bytes: {$bsonSize: '$$ROOT'}, collated: " IS_COLLATED "}, "
+		"2147483647]}, 0]}, bytes: {$bsonSize: '$$ROOT'}, collated: " EXPRESSION_IS_COLLATED
+		"}, "
 		"collation: @collation}",
 		FILLS(edit), fill("state", &state), fill_with("editions", write_editions, edit),
 		fill_spliced("beside", splice_beside, edit),
@@ -172,7 +167,7 @@ enum edit_outcome edit_send_lengths(struct edit *edit)
 		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS
 		", '@array': {$not: {$size: "
 		"@full}}}, projection: {held: " EDIT_LENGTH "}, batchSize: @most}",
-		FILLS(edit), fill("full", rule_of(edit)->overflow.batch_size),
+		FILLS(edit), fill("full", edit_rule(edit)->overflow.batch_size),
 		fill("most", (int32_t)ALL_AT_ONCE));
 }
 
@@ -267,8 +262,8 @@ static void write_batch_update(struct buffer *out, const char *name, const void 
 {
 	const struct edit *edit = context;
 
-	place_update_write_batch(out, name, &edit->write.update, &edit->place.update, rule_of(edit),
-				 edit->place.aim.at);
+	place_update_write_batch(out, name, &edit->write.update, &edit->place.update,
+				 edit_rule(edit), edit->place.aim.at);
 }
 
 /* Where the filter says which element is meant, it does so of the copy, too. */
@@ -337,14 +332,6 @@ enum edit_outcome edit_send_abort(struct edit *edit)
 
 /* ---- X2 ---- */
 
-static void write_path(struct buffer *path, const struct rule *rule, const char *field)
-{
-	path->length = 0;
-	name_state_path(path, rule);
-	path->length--; /* its NUL */
-	buffer_append(path, field, strlen(field) + 1);
-}
-
 /* The client's statement as far as main's part of the array is meant, and our fields, which are
  * used up. Nothing is left of it where all that it does is done in a batch: {$set: {}}. */
 static void write_main_update(struct edit *edit, struct buffer *set, struct buffer *unset)
@@ -355,7 +342,7 @@ static void write_main_update(struct edit *edit, struct buffer *set, struct buff
 	struct element u;
 	struct buffer *out = &edit->sent.whole;
 
-	place_update_write_main(&own, "u", &edit->write.update, &place->update, rule_of(edit),
+	place_update_write_main(&own, "u", &edit->write.update, &place->update, edit_rule(edit),
 				place->aim.where == PLACE_IN_BATCH ? -1 : place->aim.at);
 	writer_close(&own, document);
 	require(document_find(buffer_view(&own), "u", &u));
@@ -372,20 +359,19 @@ static void write_main_update(struct edit *edit, struct buffer *set, struct buff
 static void write_counting(struct edit *edit)
 {
 	const struct edit_place *place = &edit->place;
-	const char *total = own_field_name(rule_of(edit), OWN_TOTAL);
-	auto_buffer struct buffer path = {0};
+	const struct rule *rule = edit_rule(edit);
 	struct buffer set = {0}, unset = {0};
 
-	write_path(&path, rule_of(edit), ".e.v");
-	writer_int32(&set, (const char *)path.data, (int32_t)place->state.edition + 1);
-	write_path(&path, rule_of(edit), ".e.h");
-	writer_int64(&set, (const char *)path.data, place->after.head);
-	write_path(&path, rule_of(edit), ".e.r");
-	writer_int64(&set, (const char *)path.data, place->after.removed);
-	if (total && place->after.total >= 0)
-		writer_int32(&set, total, (int32_t)place->after.total);
-	write_path(&path, rule_of(edit), ".e.w");
-	writer_int32(&unset, (const char *)path.data, 1);
+	template_write_fields(
+		&set,
+		"{'_spill.@key.e.v': @edition, '_spill.@key.e.h': @head, "
+		"'_spill.@key.e.r': @removed, ..@counted}",
+		fill("key", rule->key), fill("edition", (int32_t)place->state.edition + 1),
+		fill("head", place->after.head), fill("removed", place->after.removed),
+		fill_template("counted", place->after.total >= 0 ? "{@field: @total}" : "{}"),
+		fill("field", own_field_name(rule, OWN_TOTAL)),
+		fill("total", (int32_t)place->after.total));
+	template_write_fields(&unset, "{'_spill.@key.e.w': 1}", fill("key", rule->key));
 	write_main_update(edit, &set, &unset);
 }
 
@@ -407,12 +393,12 @@ static void splice_length(struct buffer *out, size_t *place, const void *context
 	snprintf(last, sizeof(last), "%lld", (long long)edit->place.state.head);
 	if (edit->place.after.total >= 0 || aim->measured)
 		template_write_fields(out, "{@main: {$size: @length}}",
-				      fill("main", rule_of(edit)->array),
+				      fill("main", edit_rule(edit)->array),
 				      fill("length", (int32_t)(place_length(edit, "head") +
 							       place_length(edit, "tail"))));
 	else if (aim->longer)
 		template_write_fields(out, "{@main.@last: {$exists: true}}",
-				      fill("main", rule_of(edit)->array), fill("last", last));
+				      fill("main", edit_rule(edit)->array), fill("last", last));
 }
 
 /* The state has the name of this edit; or, if X1 is not to count, it is as it was read. */
@@ -430,7 +416,7 @@ static void splice_stands(struct buffer *out, size_t *place, const void *context
 		counts ? "{'_spill.@key.e.g': @g, '_spill.@key.e.l': @l, '_spill.@key.e.v': @v, "
 			 "'_spill.@key.e.n': @n, '_spill.@key.e.w': @w, ..@length}"
 		       : "{'_spill.@key': {$eq: @read}, ..@length}",
-		fill("key", rule_of(edit)->key), fill("read", &read),
+		fill("key", edit_rule(edit)->key), fill("read", &read),
 		fill_binary("g", state->generation), fill_binary("l", state->later),
 		fill("v", (int32_t)state->edition), fill("n", state->moved),
 		fill_binary("w", name_of(edit->place.names.pending)),

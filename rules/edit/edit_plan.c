@@ -5,20 +5,26 @@
 
 #include <stdlib.h>
 
+must_check bool edit_concerns_one(struct edit *edit)
+{
+	size_t concerned = 0;
+
+	for (size_t i = 0; i < edit->namespace->target_count; i++) {
+		concerned += edit->concerned[i];
+		if (edit->concerned[i])
+			edit->target = i;
+	}
+	return concerned == 1;
+}
+
 /* Of one array alone, and of nothing else that the write reads or changes of arrays. */
 static void find_membership(struct edit *edit)
 {
 	const struct ruled_namespace *namespace = edit->namespace;
 	const struct whole_write *write = &edit->write;
 	struct ruled_namespace one = *namespace;
-	size_t concerned = 0;
 
-	for (size_t i = 0; i < namespace->target_count; i++) {
-		concerned += edit->concerned[i];
-		if (edit->concerned[i])
-			edit->target = i;
-	}
-	if (concerned != 1 || !edit->facts.bare)
+	if (!edit_concerns_one(edit) || !edit->facts.bare)
 		return;
 	one.targets = &namespace->targets[edit->target];
 	one.target_count = 1;

@@ -18,12 +18,25 @@ struct place_batch {
 /* What counts of a batch: `take` elements behind `skip`, for `width` positions. */
 struct place_piece {
 	int64_t position, skip, take, width;
+	size_t batch;
 	size_t next; /* of the same batch, as above */
 };
 
-static const struct rule *rule_of(const struct edit *edit)
+/* The documents of a reply. */
+static bool open_batch(const struct packet *reply, struct cursor *cursor, int64_t *cursor_id)
 {
-	return edit->namespace->targets[edit->target].rule;
+	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
+
+	return element_integer(&read.id, cursor_id) && read.batch.data &&
+	       cursor_open(cursor, read.batch);
+}
+
+/* The same of one that has them all. */
+static bool open_all(const struct packet *reply, struct cursor *cursor)
+{
+	int64_t cursor_id;
+
+	return open_batch(reply, cursor, &cursor_id) && cursor_id == 0;
 }
 
 /* ---- which there are ---- */
@@ -47,23 +60,19 @@ static bool list_batch(struct edit_place *place, struct bytes document, const st
 must_check bool place_list(struct edit *edit, struct packet *reply)
 {
 	struct edit_place *place = &edit->place;
-	enum cursor_step step = CURSOR_INVALID;
-	struct reply_cursor read;
 	struct element document;
 	struct cursor cursor;
-	int64_t cursor_id;
+	enum cursor_step step;
 
 	packet_fini(&place->listed);
 	place->listed = packet_steal(reply);
-	read = reply_read_cursor(place->listed.summary.cursor);
-	if (!element_integer(&read.id, &cursor_id) || cursor_id != 0 || !read.batch.data ||
+	if (!open_all(&place->listed, &cursor) ||
 	    !document_find_integer(buffer_view(&place->main), "bytes", &place->bytes))
 		return false;
-	if (cursor_open(&cursor, read.batch))
-		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
-			if (document.type != BSON_BYTE_DOCUMENT ||
-			    !list_batch(place, document.value, rule_of(edit)))
-				return false;
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !list_batch(place, document.value, edit_rule(edit)))
+			return false;
 	return step == CURSOR_END;
 }
 
@@ -86,31 +95,29 @@ static struct place_batch *find_batch(struct edit_place *place, const struct ele
 
 static bool take_lengths(struct edit_place *place, const struct packet *reply)
 {
-	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
-	enum cursor_step step = CURSOR_INVALID;
 	struct element document, id;
 	struct cursor cursor;
-	int64_t cursor_id;
+	enum cursor_step step;
 
-	if (!element_integer(&read.id, &cursor_id) || cursor_id != 0 || !read.batch.data)
+	if (!open_all(reply, &cursor))
 		return false;
-	if (cursor_open(&cursor, read.batch))
-		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
-			struct place_batch *batch = NULL;
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
+		struct place_batch *batch = NULL;
 
-			if (document.type == BSON_BYTE_DOCUMENT &&
-			    document_find(document.value, "_id", &id))
-				batch = find_batch(place, &id);
-			if (!batch ||
-			    !document_find_integer(document.value, "held", &batch->counted.held))
-				return false;
-		}
+		if (document.type == BSON_BYTE_DOCUMENT &&
+		    document_find(document.value, "_id", &id))
+			batch = find_batch(place, &id);
+		if (!batch || !document_find_integer(document.value, "held", &batch->counted.held))
+			return false;
+	}
 	return step == CURSOR_END;
 }
 
-/* False if some position has no element. */
+/* False if some position is held by no batch, or if there are not as many elements as the state
+ * says: what means an element by its place would meet another one. */
 static bool list_pieces(struct edit_place *place)
 {
+	int64_t elements = 0;
 	size_t count = place->batches.length / sizeof(struct place_batch);
 	struct place_batch *batches = (void *)place->batches.data;
 	auto_free struct counted *all = must_calloc(count + 1, sizeof(*all));
@@ -129,18 +136,20 @@ static bool list_pieces(struct edit_place *place)
 					    .take = take,
 					    .width =
 						    of->placed.width >= 0 ? of->placed.width : take,
+					    .batch = of->index,
 					    .next = batch->first};
 
+		elements += take;
 		buffer_append(&place->pieces, &piece, sizeof(piece));
 		batch->first = place->pieces.length / sizeof(piece);
 	}
-	return step == COUNTS_END;
+	return step == COUNTS_END && elements == state_elements(&place->state);
 }
 
 must_check enum place_listed place_measure(struct edit *edit, const struct packet *reply)
 {
 	struct edit_place *place = &edit->place;
-	int64_t most = rule_of(edit)->fold_limit;
+	int64_t most = edit_rule(edit)->fold_limit;
 	bool fits = !place->tried && place->bytes <= most - most / ROOM_LEFT;
 
 	if (!take_lengths(place, reply))
@@ -155,18 +164,24 @@ must_check enum place_listed place_measure(struct edit *edit, const struct packe
 		       : PLACE_LISTED;
 }
 
+bool place_found(const struct packet *reply)
+{
+	struct element document;
+	struct cursor cursor;
+
+	return open_all(reply, &cursor) && cursor_next(&cursor, &document) == CURSOR_ELEMENT;
+}
+
 /* Copies have numbers below 0, and below those of others. */
 int64_t place_lowest(const struct edit *edit, const struct packet *reply)
 {
-	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
 	struct element document;
 	struct cursor cursor;
 	int64_t lowest;
 
-	if (read.batch.data && cursor_open(&cursor, read.batch) &&
-	    cursor_next(&cursor, &document) == CURSOR_ELEMENT &&
+	if (open_all(reply, &cursor) && cursor_next(&cursor, &document) == CURSOR_ELEMENT &&
 	    document.type == BSON_BYTE_DOCUMENT &&
-	    document_find_integer(document.value, overflow_order_path(rule_of(edit)), &lowest) &&
+	    document_find_integer(document.value, overflow_order_path(edit_rule(edit)), &lowest) &&
 	    lowest < 0 && lowest > INT32_MIN / 2)
 		return lowest;
 	return 0;
@@ -220,7 +235,7 @@ static void write_state(const struct edit *edit, struct buffer *out, struct byte
 
 	writer_binary(out, "g", generation);
 	writer_int64(out, "p", position);
-	if (!rule_of(edit)->overflow.batch_field)
+	if (!edit_rule(edit)->overflow.batch_field)
 		writer_int32(out, "i", (int32_t)number);
 	writer_int32(out, "e", (int32_t)place->state.edition + 1);
 	if (width >= 0)
@@ -235,7 +250,7 @@ static bool write_copy(struct edit *edit, struct bytes batch, size_t index)
 	const struct place_piece *piece =
 		(const struct place_piece *)(const void *)place->pieces.data + index;
 	int64_t number = number_of(place, index + 1);
-	const struct rule *rule = rule_of(edit);
+	const struct rule *rule = edit_rule(edit);
 	struct buffer *out = &place->copies;
 	size_t document = writer_open(out);
 	struct element field;
@@ -263,17 +278,6 @@ static bool write_copy(struct edit *edit, struct bytes batch, size_t index)
 	return found;
 }
 
-static bool holds_piece(const struct edit_place *place, size_t batch, size_t piece)
-{
-	const struct place_batch *batches = (const void *)place->batches.data;
-	const struct place_piece *pieces = (const void *)place->pieces.data;
-	size_t i = batches[batch].first;
-
-	while (i > 0 && i - 1 != piece)
-		i = pieces[i - 1].next;
-	return i > 0;
-}
-
 /* A batch that others cover has nothing to be copied. */
 static bool copy_batch(struct edit *edit, struct bytes document)
 {
@@ -296,18 +300,15 @@ static bool copy_batch(struct edit *edit, struct bytes document)
 
 must_check bool place_copy(struct edit *edit, const struct packet *reply)
 {
-	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
 	struct element document;
 	struct cursor cursor;
-	enum cursor_step step = CURSOR_INVALID;
+	enum cursor_step step;
 
-	if (!element_integer(&read.id, &edit->place.cursor_id) || !read.batch.data)
+	if (!open_batch(reply, &cursor, &edit->place.cursor_id))
 		return false;
-	if (cursor_open(&cursor, read.batch))
-		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
-			if (document.type != BSON_BYTE_DOCUMENT ||
-			    !copy_batch(edit, document.value))
-				return false;
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
+		if (document.type != BSON_BYTE_DOCUMENT || !copy_batch(edit, document.value))
+			return false;
 	return step == CURSOR_END;
 }
 
@@ -329,7 +330,7 @@ static void append_part(struct edit *edit, const char *part, struct buffer *out,
 static void copy_parts(struct edit *edit, const char *part, const char *other, int64_t position,
 		       size_t rank)
 {
-	const struct rule *rule = rule_of(edit);
+	const struct rule *rule = edit_rule(edit);
 	struct edit_place *place = &edit->place;
 	struct buffer *out = &place->copies;
 	size_t document = writer_open(out), array, index = 0;
@@ -348,7 +349,7 @@ static void copy_parts(struct edit *edit, const char *part, const char *other, i
 
 bool place_counts_total(const struct edit *edit)
 {
-	return edit->place.update.removes && own_field_name(rule_of(edit), OWN_TOTAL);
+	return edit->place.update.removes && own_field_name(edit_rule(edit), OWN_TOTAL);
 }
 
 void place_copy_main(struct edit *edit)
@@ -380,26 +381,22 @@ int64_t place_length(const struct edit *edit, const char *part)
 
 /* ---- where one element stands ---- */
 
-static bool aim_at_piece(struct edit_place *place, size_t piece, int64_t at)
+static void aim_at_piece(struct edit_place *place, size_t piece, int64_t at)
 {
 	place->aim.where = PLACE_IN_BATCH;
 	place->aim.piece = piece;
 	place->aim.at = at;
-	return true;
 }
 
-/* The element of the overflow that so many others stand before. */
-static bool aim_at_element(struct edit_place *place, int64_t before)
+/* The element of the overflow that so many others stand before: place_measure has counted them. */
+static void aim_at_element(struct edit_place *place, int64_t before)
 {
 	const struct place_piece *pieces = (const void *)place->pieces.data;
-	size_t count = place->pieces.length / sizeof(*pieces);
+	size_t i = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		if (before < pieces[i].take)
-			return aim_at_piece(place, i, before);
+	for (; before >= pieces[i].take; i++)
 		before -= pieces[i].take;
-	}
-	return false;
+	aim_at_piece(place, i, before);
 }
 
 void place_aim(struct edit *edit)
@@ -410,7 +407,7 @@ void place_aim(struct edit *edit)
 
 	place->aim = (struct place_aim){.where = PLACE_IN_MAIN, .at = at < head ? at : at - stored};
 	if (at >= head && at < head + stored)
-		(void)!aim_at_element(place, at - head);
+		aim_at_element(place, at - head);
 }
 
 /* What is taken out of main needs no copy to be known. */
@@ -426,7 +423,7 @@ void place_aim_pop(struct edit *edit)
 	if (last ? tail > 0 : head + stored == 0 && tail > 0)
 		place->aim.where = PLACE_IN_TAIL;
 	else if (last ? stored > 0 : head == 0 && stored > 0)
-		(void)!aim_at_element(place, last ? stored - 1 : 0);
+		aim_at_element(place, last ? stored - 1 : 0);
 	else
 		place->aim.where = head > 0 ? PLACE_IN_HEAD : PLACE_NOWHERE;
 	if (place->aim.where == PLACE_IN_HEAD)
@@ -453,12 +450,11 @@ must_check enum place_asked place_take_asked(struct edit *edit, const struct pac
 {
 	struct edit_place *place = &edit->place;
 	const struct place_batch *batches = (const void *)place->batches.data;
-	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
 	size_t best = SIZE_MAX, best_batch = 0;
 	struct element document, id;
 	struct cursor cursor;
 
-	if (!read.batch.data || !cursor_open(&cursor, read.batch))
+	if (!open_all(reply, &cursor))
 		return PLACE_ASKED_UNSURE;
 	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT) {
 		const struct place_batch *batch;
@@ -475,17 +471,17 @@ must_check enum place_asked place_take_asked(struct edit *edit, const struct pac
 		return PLACE_ASKED_NOWHERE;
 	if (!is_whole(place, best_batch))
 		return PLACE_ASKED_UNSURE;
-	(void)aim_at_piece(place, best, 0);
+	aim_at_piece(place, best, 0);
 	return PLACE_ASKED_THERE;
 }
 
 void place_write_aimed(struct buffer *out, const struct edit *edit)
 {
 	const struct place_batch *batches = (const void *)edit->place.batches.data;
+	const struct place_piece *pieces = (const void *)edit->place.pieces.data;
 
-	for (size_t i = 0; i < edit->place.batches.length / sizeof(*batches); i++)
-		if (batches[i].first > 0 && holds_piece(&edit->place, i, edit->place.aim.piece))
-			template_write_fields(out, "{_id: @id}", fill("id", &batches[i].id));
+	template_write_fields(out, "{_id: @id}",
+			      fill("id", &batches[pieces[edit->place.aim.piece].batch].id));
 }
 
 /* ---- what is left of them ---- */
@@ -493,28 +489,26 @@ void place_write_aimed(struct buffer *out, const struct edit *edit)
 must_check bool place_take_sizes(struct edit *edit, const struct packet *reply)
 {
 	struct edit_place *place = &edit->place;
-	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
 	int64_t parts[2] = {place_length(edit, "head"), place_length(edit, "tail")};
-	int64_t copied = 0, cursor_id, position, held;
+	int64_t copied = 0, position, held;
 	struct element document;
 	struct bytes generation;
 	struct cursor cursor;
-	enum cursor_step step = CURSOR_INVALID;
+	enum cursor_step step;
 
-	if (!element_integer(&read.id, &cursor_id) || cursor_id != 0 || !read.batch.data)
+	if (!open_all(reply, &cursor))
 		return false;
-	if (cursor_open(&cursor, read.batch))
-		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
-			if (document.type != BSON_BYTE_DOCUMENT ||
-			    !generation_find(document.value, "g", &generation) ||
-			    !document_find_integer(document.value, "p", &position) ||
-			    !document_find_integer(document.value, "held", &held))
-				return false;
-			if (memcmp(generation.data, place->names.pending, GENERATION_BYTES) != 0)
-				copied += held;
-			else if (position == 0 || position == 1)
-				parts[position] = held;
-		}
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !generation_find(document.value, "g", &generation) ||
+		    !document_find_integer(document.value, "p", &position) ||
+		    !document_find_integer(document.value, "held", &held))
+			return false;
+		if (memcmp(generation.data, place->names.pending, GENERATION_BYTES) != 0)
+			copied += held;
+		else if (position == 0 || position == 1)
+			parts[position] = held;
+	}
 	place->after.head = parts[0];
 	place->after.removed = place->state.removed + place->copied - copied;
 	if (place_counts_total(edit))

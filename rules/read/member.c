@@ -7,6 +7,7 @@
 #include "rules/query/read_options.h"
 #include "rules/query/reads.h"
 #include "rules/query/statements.h"
+#include "rules/reassembly/expressions.h"
 #include "rules/rule/names.h"
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/state.h"
@@ -266,9 +267,6 @@ void member_write_generation(struct buffer *out, const struct command *command,
 		       fill("edition", member->editions.edition));
 }
 
-/* Equal under every collation but the simple one: a text and its form without composed letters. */
-#define IS_COLLATED "{$eq: ['\u00e9', 'e\u0301']}"
-
 static void write_projection(struct buffer *out, const struct command *command,
 			     const struct member *member)
 {
@@ -290,7 +288,7 @@ static void write_projection(struct buffer *out, const struct command *command,
 			      fill("array", member->target->rule->array),
 			      fill_document("element", buffer_view(&member->element)));
 	if (member->texts)
-		template_write(out, COLLATED, IS_COLLATED);
+		template_write(out, COLLATED, EXPRESSION_IS_COLLATED);
 	writer_close(out, start);
 }
 

@@ -35,6 +35,10 @@
 			EXPRESSION_BEGINS("$$this.k", "_spill/") ", " \
 			EXPRESSION_BEGINS("$$this.k", "_spill.") "]}}}]}"
 
+/* A collation is in force. Under every one but the simple one a text is equal to its form without
+ * composed letters. */
+#define EXPRESSION_IS_COLLATED "{$eq: ['\u00e9', 'e\u0301']}"
+
 /* If `id` is a text, the link has the same bytes. A join also finds what is equal under the
  * command's collation, and a damaged document may name another one's generation.
  *

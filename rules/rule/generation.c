@@ -1,6 +1,8 @@
 /* What a sound name of a generation is. */
 #include "rules/rule/generation.h"
 
+#include <stdlib.h>
+
 #define SUBTYPE 0
 #define BEFORE (4 + 1) /* the length and the subtype, in front of the bytes */
 
@@ -18,4 +20,9 @@ must_check bool generation_find(struct bytes document, const char *path, struct 
 	struct element field;
 
 	return document_find_path(document, path, &field) && generation_read(&field, name);
+}
+
+void generation_draw(uint8_t *name)
+{
+	arc4random_buf(name + GENERATION_TARGET_BYTES, GENERATION_BYTES - GENERATION_TARGET_BYTES);
 }

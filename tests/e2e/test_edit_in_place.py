@@ -7,7 +7,7 @@ import pytest
 from bson.binary import Binary
 from pymongo.errors import BulkWriteError, OperationFailure, WriteError
 
-from support.editions import array_of
+from support.editions import array_of, empty
 from support.operate import RULE, spill
 
 RULES = [{**RULE, "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
@@ -17,10 +17,7 @@ COUNT = 180
 
 @pytest.fixture
 def shop(direct):
-    for name in ("books", "tails", "model"):
-        direct.shop[name].delete_many({})
-    direct.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
-    return direct.shop
+    return empty(direct, "model")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from bson.binary import Binary
 from pymongo.errors import OperationFailure
 
-from support.editions import array_of, edit_in_place, raised, without
+from support.editions import array_of, edit_in_place, empty, raised, without
 from support.operate import RULE, spill
 
 pytestmark = pytest.mark.share(2)
@@ -17,9 +17,7 @@ ANOTHER = [50, 51]
 
 @pytest.fixture
 def shop(direct):
-    for name in ("books", "tails"):
-        direct.shop[name].delete_many({})
-    direct.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    empty(direct)
     spill(direct.shop, "big", WHOLE, main={"group": "edited"}, state={"g": Binary(uuid4().bytes)})
     direct.shop.books.insert_one({"_id": "other", "list": ANOTHER, "group": "plain"})
     return direct.shop

@@ -12,7 +12,7 @@ from bson.int64 import Int64
 from bson.regex import Regex
 from pymongo.errors import OperationFailure
 
-from support.editions import array_of
+from support.editions import array_of, empty
 from support.operate import RULE, spill
 from support.share import part
 
@@ -122,10 +122,7 @@ class Draw:
 
 @pytest.fixture
 def shop(direct):
-    for name in ("books", "tails", "model"):
-        direct.shop[name].delete_many({})
-    direct.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
-    return direct.shop
+    return empty(direct, "model")
 
 
 def attempt(collection, filter, update, filters, images=False):

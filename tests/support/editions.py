@@ -8,6 +8,14 @@ from bson.binary import Binary
 from bson.int64 import Int64
 
 
+def empty(direct, *more):
+    """The database of support.operate.RULE without a document; `more` collections, too."""
+    for collection in ("books", "tails", *more):
+        direct.shop[collection].delete_many({})
+    direct.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    return direct.shop
+
+
 def name():
     return Binary(os.urandom(16), 0)
 
