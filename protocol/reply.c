@@ -5,7 +5,7 @@
 #include "protocol/message.h"
 #include "protocol/writer.h"
 
-const char *error_name(enum error_code code)
+const char *error_find_name(int64_t code)
 {
 	switch (code) {
 #define ERROR_NAME(constant, number, name) \
@@ -14,7 +14,15 @@ const char *error_name(enum error_code code)
 		ERROR_CODES(ERROR_NAME)
 #undef ERROR_NAME
 	}
-	require(!"an error code without a name");
+	return NULL;
+}
+
+const char *error_name(enum error_code code)
+{
+	const char *name = error_find_name(code);
+
+	require(name);
+	return name;
 }
 
 void reply_error_body(struct buffer *out, enum error_code code, const char *message,

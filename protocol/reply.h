@@ -55,6 +55,8 @@ enum error_code {
 
 /* codeName as mongod spells it. */
 const char *error_name(enum error_code code);
+/* The same of any code; NULL: it is none of these. */
+const char *error_find_name(int64_t code);
 
 /* Appends the body `{ok: 0.0, errmsg, code, codeName}` (and errorLabels: [label] where label is not
  * NULL). */

@@ -282,14 +282,13 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 static void write_statement_error(struct buffer *out, const struct edit *edit, struct bytes text)
 {
 	int32_t code = edit_cause_code(edit);
+	const char *name = error_find_name(code);
 
 	writer_double(out, "ok", 0);
 	writer_text(out, "errmsg", text);
 	writer_int32(out, "code", code);
-	writer_string(out, "codeName",
-		      code == ERROR_TYPE_MISMATCH     ? error_name(ERROR_TYPE_MISMATCH)
-		      : code == ERROR_PATH_NOT_VIABLE ? error_name(ERROR_PATH_NOT_VIABLE)
-						      : error_name(ERROR_BAD_VALUE));
+	if (name)
+		writer_string(out, "codeName", name);
 }
 
 static bool is_time(const struct element *field)
