@@ -240,12 +240,16 @@ void place_aim(struct edit *edit);
 /* the same of $pop, and what X2 leaves where the element is in main. */
 void place_aim_pop(struct edit *edit);
 enum place_asked {
-	PLACE_ASKED_THERE, /* edit->place.aim is the first piece that meets the condition */
+	PLACE_ASKED_THERE, /* an element of edit->place.aim.piece meets the condition, */
+	PLACE_ASKED_PART,  /* or one of its batch that does not count: others hold its position */
 	PLACE_ASKED_NOWHERE,
-	PLACE_ASKED_UNSURE,
 };
 /* The reply to ASK. */
-must_check enum place_asked place_take_asked(struct edit *edit, const struct packet *reply);
+must_check bool place_take_asked(struct edit *edit, const struct packet *reply);
+/* The first piece from PIECE on, of a batch that the reply named. */
+enum place_asked place_ask_from(struct edit *edit, size_t piece);
+/* That of edit->place.aim. */
+struct place_piece place_aimed(const struct edit *edit);
 /* Appends the condition that the batch of edit->place.aim.piece alone meets. */
 void place_write_aimed(struct buffer *out, const struct edit *edit);
 /* What has become of the copies. */
@@ -260,6 +264,7 @@ enum edit_outcome edit_send_tiles(struct edit *edit);
 enum edit_outcome edit_send_lengths(struct edit *edit);
 enum edit_outcome edit_send_ask_main(struct edit *edit);
 enum edit_outcome edit_send_ask(struct edit *edit);
+enum edit_outcome edit_send_ask_part(struct edit *edit);
 enum edit_outcome edit_send_lowest(struct edit *edit);
 enum edit_outcome edit_send_hits(struct edit *edit);
 enum edit_outcome edit_send_hits_on(struct edit *edit);

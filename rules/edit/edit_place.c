@@ -221,19 +221,31 @@ static enum edit_outcome ask_tail(struct edit *edit)
 	return place_length(edit, "tail") > 0 ? insert(edit) : leave(edit, PLACE_UNMEANT);
 }
 
-static enum edit_outcome take_ask(struct edit *edit, const struct packet *reply)
+/* Behind ASK: of a batch that counts in part, another part may meet the condition. */
+static enum edit_outcome go_on_asking(struct edit *edit, enum place_asked asked)
 {
 	bool matched = edit->place.update.kind == PLACE_MATCHED;
-	enum place_asked asked = place_take_asked(edit, reply);
 
-	if (asked == PLACE_ASKED_UNSURE)
-		return refuse(edit, ERROR_OBJECT_TOO_LARGE,
-			      EDIT_TOO_LARGE
-			      "; batches of the array overlap, so it can't be edited in place");
+	if (asked == PLACE_ASKED_PART)
+		return edit_send_ask_part(edit);
 	if (matched)
 		return asked == PLACE_ASKED_THERE ? edit_send_hits(edit) : ask_tail(edit);
 	edit->place.aim = (struct place_aim){.where = PLACE_EVERYWHERE};
 	return asked == PLACE_ASKED_THERE ? aim(edit) : leave(edit, PLACE_UNMEANT);
+}
+
+static enum edit_outcome take_ask(struct edit *edit, const struct packet *reply)
+{
+	if (!place_take_asked(edit, reply))
+		return unreadable(edit);
+	return go_on_asking(edit, place_ask_from(edit, 0));
+}
+
+static enum edit_outcome take_ask_part(struct edit *edit, const struct packet *reply)
+{
+	return go_on_asking(edit, place_found(reply)
+					  ? PLACE_ASKED_THERE
+					  : place_ask_from(edit, edit->place.aim.piece + 1));
 }
 
 /* ---- HITS to the end ---- */
@@ -319,6 +331,8 @@ static enum edit_outcome take(struct edit *edit, struct packet *reply)
 		return place_found(reply) ? aim(edit) : edit_send_ask(edit);
 	case PLACE_ASK:
 		return take_ask(edit, reply);
+	case PLACE_ASK_PART:
+		return take_ask_part(edit, reply);
 	case PLACE_LOWEST:
 		return take_lowest(edit, reply);
 	case PLACE_HITS:

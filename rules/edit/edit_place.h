@@ -5,7 +5,7 @@
  *     │◄─────────────────┘
  *   TILES ─► LENGTHS            which batches count, and for which positions
  *     ▼
- *   ASK_MAIN, ASK               whether the filter's condition on the array holds, or where
+ *   ASK_MAIN, ASK, ASK_PART     whether the filter's condition on the array holds, or where
  *     ▼
  *   LOWEST ─► HITS              numbers for copies; the batches that the update may change
  *     ▼
@@ -29,6 +29,7 @@ enum place_step {
 	PLACE_LENGTHS,
 	PLACE_ASK_MAIN,
 	PLACE_ASK,
+	PLACE_ASK_PART,
 	PLACE_LOWEST,
 	PLACE_HITS,
 	PLACE_INSERT,
@@ -68,6 +69,13 @@ struct place_aim {
 	size_t piece;  /* PLACE_IN_BATCH */
 	bool measured; /* main's array has to have the length that it has */
 	bool longer;   /* it has to have a tail */
+};
+
+/* What counts of a batch: `take` elements behind `skip`, for `width` positions. */
+struct place_piece {
+	int64_t position, skip, take, width;
+	size_t batch;
+	size_t next; /* of the same batch, counted from 1; 0: there is none */
 };
 
 struct place_names {

@@ -171,6 +171,12 @@ enum edit_outcome edit_send_lengths(struct edit *edit)
 		fill("most", (int32_t)ALL_AT_ONCE));
 }
 
+static void splice_aimed(struct buffer *out, size_t *place, const void *context)
+{
+	(void)place;
+	place_write_aimed(out, context);
+}
+
 /* Whether main's part of the array meets the filter's condition on it. */
 enum edit_outcome edit_send_ask_main(struct edit *edit)
 {
@@ -190,18 +196,28 @@ enum edit_outcome edit_send_ask(struct edit *edit)
 		fill_document("condition", buffer_view(&edit->place.condition.overflow)));
 }
 
+/* Whether what counts of a batch does. */
+enum edit_outcome edit_send_ask_part(struct edit *edit)
+{
+	struct place_piece piece = place_aimed(edit);
+
+	COMMAND(edit, PLACE_ASK_PART,
+		"{aggregate: @overflow, pipeline: [{$match: {..@aimed}}, {$set: {'@array': "
+		"{$slice: "
+		"['$@array', @skip, @take]}}}, {$match: {$and: [@condition]}}, {$project: {_id: "
+		"1}}], "
+		"cursor: {}, collation: @collation}",
+		FILLS(edit), fill_spliced("aimed", splice_aimed, edit), fill("skip", piece.skip),
+		fill("take", piece.take),
+		fill_document("condition", buffer_view(&edit->place.condition.overflow)));
+}
+
 enum edit_outcome edit_send_lowest(struct edit *edit)
 {
 	COMMAND(edit, PLACE_LOWEST,
 		"{find: @overflow, filter: {..@linked}, projection: {_id: 0, '@order': 1}, sort: "
 		"{'@order': 1}, limit: 1, singleBatch: true}",
 		FILLS(edit));
-}
-
-static void splice_aimed(struct buffer *out, size_t *place, const void *context)
-{
-	(void)place;
-	place_write_aimed(out, context);
 }
 
 enum edit_outcome edit_send_hits(struct edit *edit)
@@ -266,6 +282,24 @@ static void write_batch_update(struct buffer *out, const char *name, const void 
 				 edit_rule(edit), edit->place.aim.at);
 }
 
+/* The copies that the client's operators are meant for. */
+static void splice_copies(struct buffer *out, size_t *place, const void *context)
+{
+	const struct edit *edit = context;
+	enum place_where where = edit->place.aim.where;
+
+	(void)place;
+	template_write_fields(out,
+			      where == PLACE_EVERYWHERE ? "{'_spill.g': {$in: [@later, @pending]}}"
+			      : where == PLACE_IN_BATCH
+				      ? "{'_spill.g': @later, '_spill.p': @position}"
+				      : "{'_spill.g': @pending}",
+			      COUNTS_FILLS(&edit->place.state),
+			      fill_binary("pending", name_of(edit->place.names.pending)),
+			      fill("position", where == PLACE_IN_BATCH ? place_aimed(edit).position
+								       : INT64_C(-1)));
+}
+
 /* Where the filter says which element is meant, it does so of the copy, too. */
 enum edit_outcome edit_send_apply(struct edit *edit)
 {
@@ -274,16 +308,10 @@ enum edit_outcome edit_send_apply(struct edit *edit)
 
 	COMMAND(edit, PLACE_APPLY,
 		"{update: @overflow, updates: [{q: {_id: {$in: [..@marked]}}, u: {$set: "
-		"{'_spill.u': @next}}, multi: true}, {q: {..@linked, '_spill.g': {$in: "
-		"[..@names]}, "
-		"'_spill.e': @next, ..@matched}, u: @u, ..@filters, multi: true, collation: "
-		"@collation}]}",
+		"{'_spill.u': @next}}, multi: true}, {q: {..@linked, ..@copies, '_spill.e': "
+		"@next, ..@matched}, u: @u, ..@filters, multi: true, collation: @collation}]}",
 		FILLS(edit), fill_spliced("marked", splice_marked, edit),
-		fill_template("names", place->aim.where != PLACE_EVERYWHERE &&
-						       place->aim.where != PLACE_IN_BATCH
-					       ? "[@pending]"
-				       : place->aim.where == PLACE_IN_BATCH ? "[@later]"
-									    : "[@later, @pending]"),
+		fill_spliced("copies", splice_copies, edit),
 		fill_template("matched", matched ? "{$and: [@condition]}" : "{}"),
 		fill_document("condition", buffer_view(&place->condition.overflow)),
 		fill_with("u", write_batch_update, edit),

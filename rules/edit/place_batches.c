@@ -13,13 +13,7 @@ struct place_batch {
 	struct element id;
 	struct counted counted;
 	size_t first; /* of its pieces, counted from 1; 0: it has none */
-};
-
-/* What counts of a batch: `take` elements behind `skip`, for `width` positions. */
-struct place_piece {
-	int64_t position, skip, take, width;
-	size_t batch;
-	size_t next; /* of the same batch, as above */
+	bool asked;   /* an element of it meets the condition, in whichever piece */
 };
 
 /* The documents of a reply. */
@@ -432,56 +426,68 @@ void place_aim_pop(struct edit *edit)
 		place->after.total = head + tail + stored - 1;
 }
 
-static bool is_whole(const struct edit_place *place, size_t batch)
+static struct place_batch *batch_of(const struct edit_place *place, size_t piece)
 {
-	const struct place_batch *batches = (const void *)place->batches.data;
 	const struct place_piece *pieces = (const void *)place->pieces.data;
-	const struct place_piece *first;
 
-	if (batches[batch].first == 0)
-		return false;
-	first = &pieces[batches[batch].first - 1];
-	return first->next == 0 && first->skip == 0 && first->take == batches[batch].counted.held;
+	return (struct place_batch *)(void *)place->batches.data + pieces[piece].batch;
 }
 
-/* The first of the batches that meet the condition. Of one that counts in part, another part may
- * meet it. */
-must_check enum place_asked place_take_asked(struct edit *edit, const struct packet *reply)
+static bool is_whole(const struct edit_place *place, size_t piece)
+{
+	const struct place_piece *pieces = (const void *)place->pieces.data;
+
+	return pieces[piece].skip == 0 &&
+	       pieces[piece].take == batch_of(place, piece)->counted.held;
+}
+
+enum place_asked place_ask_from(struct edit *edit, size_t piece)
 {
 	struct edit_place *place = &edit->place;
-	const struct place_batch *batches = (const void *)place->batches.data;
-	size_t best = SIZE_MAX, best_batch = 0;
+
+	for (; piece < place->pieces.length / sizeof(struct place_piece); piece++) {
+		if (!batch_of(place, piece)->asked)
+			continue;
+		aim_at_piece(place, piece, 0);
+		return is_whole(place, piece) ? PLACE_ASKED_THERE : PLACE_ASKED_PART;
+	}
+	return PLACE_ASKED_NOWHERE;
+}
+
+must_check bool place_take_asked(struct edit *edit, const struct packet *reply)
+{
 	struct element document, id;
 	struct cursor cursor;
+	enum cursor_step step;
 
 	if (!open_all(reply, &cursor))
-		return PLACE_ASKED_UNSURE;
-	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT) {
-		const struct place_batch *batch;
+		return false;
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
+		struct place_batch *batch = NULL;
 
-		if (document.type != BSON_BYTE_DOCUMENT ||
-		    !document_find(document.value, "_id", &id) || !(batch = find_batch(place, &id)))
-			return PLACE_ASKED_UNSURE;
-		if (batch->first > 0 && batch->first - 1 < best) {
-			best = batch->first - 1;
-			best_batch = (size_t)(batch - batches);
-		}
+		if (document.type == BSON_BYTE_DOCUMENT &&
+		    document_find(document.value, "_id", &id))
+			batch = find_batch(&edit->place, &id);
+		if (!batch)
+			return false;
+		batch->asked = true;
 	}
-	if (best == SIZE_MAX)
-		return PLACE_ASKED_NOWHERE;
-	if (!is_whole(place, best_batch))
-		return PLACE_ASKED_UNSURE;
-	aim_at_piece(place, best, 0);
-	return PLACE_ASKED_THERE;
+	return step == CURSOR_END;
+}
+
+struct place_piece place_aimed(const struct edit *edit)
+{
+	const struct place_piece *pieces = (const void *)edit->place.pieces.data;
+
+	return pieces[edit->place.aim.piece];
 }
 
 void place_write_aimed(struct buffer *out, const struct edit *edit)
 {
-	const struct place_batch *batches = (const void *)edit->place.batches.data;
-	const struct place_piece *pieces = (const void *)edit->place.pieces.data;
+	const struct edit_place *place = &edit->place;
 
 	template_write_fields(out, "{_id: @id}",
-			      fill("id", &batches[pieces[edit->place.aim.piece].batch].id));
+			      fill("id", &batch_of(place, place->aim.piece)->id));
 }
 
 /* ---- what is left of them ---- */

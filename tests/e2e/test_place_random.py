@@ -138,19 +138,25 @@ def attempt(collection, filter, update, filters, images=False):
         return error.code
 
 
+def store_batches(shop, overflow, overlap):
+    """Each holds what stands in the next one, too, as after two movers at once."""
+    state = shop.books.find_one({"_id": "one"})["_spill"]["list"]
+    shop.tails.delete_many({})
+    shop.tails.insert_many([{"book": "one", "part": overflow[at:at + 4 + overlap],
+                             "_spill": {"g": state["g"], "p": at, "i": at // 4 + 1}}
+                            for at in range(0, len(overflow), 4)])
+
+
 def begin(shop, draw):
     array = [draw.value() for _ in range(draw.random.randrange(4, 24))]
     for name in ("books", "tails", "model"):
         shop[name].delete_many({})
-    head = draw.one(3, 3, 3, 0)
+    head, overlap = draw.one(3, 3, 3, 0), draw.one(0, 0, 1, 3, 5)
     spill(shop, "one", array, state={"g": Binary(uuid4().bytes)})
     if head == 0:  # as a rule that empties arrays leaves them, and another one behind it
-        shop.tails.delete_many({})
         shop.books.update_one({"_id": "one"}, {"$set": {"list": [], "_spill.list.h": 0, "_spill.list.n": len(array)}})
-        state = shop.books.find_one({"_id": "one"})["_spill"]["list"]
-        for at in range(0, len(array), 4):
-            shop.tails.insert_one({"book": "one", "part": array[at:at + 4],
-                                   "_spill": {"g": state["g"], "p": at, "i": at // 4 + 1}})
+    if head == 0 or overlap:
+        store_batches(shop, array[head:], overlap)
     tail = [draw.value() for _ in range(draw.one(0, 0, 2))]
     array += tail
     shop.books.update_one({"_id": "one"}, {"$push": {"list": {"$each": tail}}})
@@ -185,3 +191,17 @@ def run(shop, books, seed, edits):
 def test_random_edits_are_those_of_mongod(shop, client):
     refused, changed = run(shop, client.shop.books, SEED, EDITS)
     assert refused < EDITS / 10 and changed > EDITS / 5, (refused, changed)
+
+
+@pytest.mark.parametrize("overlap", [1, 3, 5])
+def test_the_matched_element_stands_in_several_batches(shop, client, overlap):
+    """Each value is there twice, so that the part of a batch that does not count has the other one."""
+    array = [each % 12 for each in range(27)]
+    spill(shop, "one", array, state={"g": Binary(uuid4().bytes)})
+    store_batches(shop, array[3:], overlap)
+    shop.model.insert_one({"_id": "one", "list": array})
+    for value in [*range(12), *range(11, -1, -1), 50]:
+        edit = {"_id": "one", "list": value}, {"$set": {"list.$": 100 + value}}
+        expected = shop.model.update_one(*edit).modified_count
+        assert client.shop.books.update_one(*edit).modified_count == expected, value
+        assert array_of(shop, "one") == shop.model.find_one({"_id": "one"})["list"], value

@@ -34,18 +34,28 @@ def counts(batch, state):
         and own.get("u", state["v"] + 1) > state["v"]
 
 
+def end_of(batch, state):
+    own = batch["_spill"]
+    return min(own["p"] + own.get("w", len(batch["part"])), state["b"] if own["g"] == state["g"] else state["n"])
+
+
 def pieces(shop, state, identifier):
     """[(batch, elements, positions)] that count, in order."""
     found, reached = [], 0
     counting = sorted((each for each in shop.tails.find({"book": identifier}) if counts(each, state)),
-                      key=lambda each: each["_spill"]["p"])
-    for batch in counting:
-        elements = batch["part"] if "w" in batch["_spill"] else batch["part"][:state["n"] - reached]
-        assert batch["_spill"]["p"] == reached, (batch["_spill"], reached)
-        width = batch["_spill"].get("w", len(elements))
-        found.append((batch, elements, width))
-        reached += width
-    assert reached == state["n"], (reached, state)
+                      key=lambda each: (each["_spill"]["g"] == state["g"], each["_spill"]["p"]))
+    while reached < state["n"]:
+        batch = next(each for each in counting if each["_spill"]["p"] <= reached < end_of(each, state))
+        own, end = batch["_spill"], end_of(batch, state)
+        if own["g"] == state["g"]:
+            end = min([end, *(each["_spill"]["p"] for each in counting
+                              if each["_spill"]["g"] != state["g"] and each["_spill"]["p"] > reached)])
+        elements = batch["part"][reached - own["p"]:end - own["p"]]
+        if "w" in own:
+            assert (reached, end) == (own["p"], end_of(batch, state)), own
+            elements = batch["part"]
+        found.append((batch, elements, end - reached))
+        reached = end
     return found
 
 
