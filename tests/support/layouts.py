@@ -142,9 +142,19 @@ class Example(Spillway):
         self.file.write_text(text)
 
 
+def close_cursors(client):
+    """Those of a Spillway that was killed: `migrate` waits until reads of before have ended."""
+    left = client.admin.aggregate([{"$currentOp": {"idleCursors": True}}, {"$match": {"type": "idleCursor"}}])
+    for each in list(left):
+        database, collection = each["ns"].split(".", 1)
+        client[database].command("killCursors", collection, cursors=[each["cursor"]["cursorId"]])
+
+
 @contextlib.contextmanager
 def emptied(cluster, name):
     """The database straight at mongod, and nothing is known of it. It is read as the operator's commands read it."""
+    with cluster.client() as client:
+        close_cursors(client)
     with cluster.client(readConcernLevel="majority") as client:
         client.drop_database(name)
         client.drop_database("spillway")
