@@ -101,13 +101,19 @@ static void mend_overlap(struct mover *mover, struct link *link, struct mover_wo
 	mover_queue_look(mover->garbage, work->target, id.type, id.value, clock_now());
 }
 
+/* Clients that edit the document in place, one behind the other, are nothing to mend. */
+static bool wants_mending(const struct link *link)
+{
+	return link_error(link)->code != ERROR_WRITE_CONFLICT;
+}
+
 static void run_round(struct mover *mover, struct link *link, struct mover_work *work)
 {
 	struct round round;
 	enum round_end end = round_of(mover, link, work, &round);
 
 	/* Once or twice somebody may only have been there at the same time. */
-	if (round.refused && work->tries >= REFUSED_TRIES)
+	if (round.refused && work->tries >= REFUSED_TRIES && wants_mending(link))
 		mover_warn(mover->warnings, work->target, link_error(link));
 	if (end == ROUND_GARBAGE && mover_queue_demanded(mover->rounds, work) &&
 	    gc_clear(link, work->target,
