@@ -69,17 +69,18 @@ static enum edit_outcome send(struct edit *edit, enum place_step step, size_t bo
 	return EDIT_SEND;
 }
 
-static enum edit_outcome send_here(struct edit *edit, enum place_step step, size_t body)
+static enum edit_outcome send_filled(struct edit *edit, enum place_step step, const char *text,
+				     const struct fill *fills)
 {
+	size_t body = sequence_begin_command(edit->sequence);
+
+	template_fill_fields(&edit->sequence->buffer, text, fills);
 	return send(edit, step, body, edit->namespace->database);
 }
 
+/* A command on the namespace's database, by template. */
 #define COMMAND(edit, step, ...) \
-	do { \
-		size_t body_ = sequence_begin_command((edit)->sequence); \
-		template_write_fields(&(edit)->sequence->buffer, __VA_ARGS__); \
-		return send_here((edit), (step), body_); \
-	} while (0)
+	send_filled((edit), (step), TEMPLATE_TEXT(__VA_ARGS__), TEMPLATE_FILLS(__VA_ARGS__))
 
 /* ---- the state that it leaves ---- */
 
@@ -117,7 +118,8 @@ enum edit_outcome edit_send_hold(struct edit *edit)
 	struct element state;
 
 	require(edit_state_of(edit, edit->target, &state));
-	COMMAND(edit, PLACE_HOLD,
+	return COMMAND(
+		edit, PLACE_HOLD,
 		"{findAndModify: @collection, query: {$and: [@pin, {'_spill.@key': {$eq: "
 		"@state}}]}, update: {$set: {'_spill.@key': {e: @editions, ..@beside}}}, fields: "
 		"{_id: 0, head: @head, tail: {$cond: [true, {$slice: ['$@main', @from, "
@@ -135,7 +137,8 @@ enum edit_outcome edit_send_hold(struct edit *edit)
 
 enum edit_outcome edit_send_clean(struct edit *edit)
 {
-	COMMAND(edit, PLACE_CLEAN,
+	return COMMAND(
+		edit, PLACE_CLEAN,
 		"{delete: @overflow, deletes: [{q: {..@linked, '_spill.g': @later, '_spill.e': "
 		"{$gt: @edition}}, limit: 0}]}",
 		FILLS(edit));
@@ -143,7 +146,8 @@ enum edit_outcome edit_send_clean(struct edit *edit)
 
 enum edit_outcome edit_send_unmark(struct edit *edit)
 {
-	COMMAND(edit, PLACE_UNMARK,
+	return COMMAND(
+		edit, PLACE_UNMARK,
 		"{update: @overflow, updates: [{q: {..@linked, '_spill.g': {$in: [@older, "
 		"@later]}, '_spill.u': {$gt: @edition}}, u: {$unset: {'_spill.u': 1}}, multi: "
 		"true}]}",
@@ -154,21 +158,21 @@ enum edit_outcome edit_send_unmark(struct edit *edit)
 
 enum edit_outcome edit_send_tiles(struct edit *edit)
 {
-	COMMAND(edit, PLACE_TILES,
-		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS "}, projection: "
-		"{_spill: 1, bytes: {$bsonSize: '$$ROOT'}}, batchSize: @most}",
-		FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE));
+	return COMMAND(edit, PLACE_TILES,
+		       "{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS "}, projection: "
+		       "{_spill: 1, bytes: {$bsonSize: '$$ROOT'}}, batchSize: @most}",
+		       FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE));
 }
 
 /* Most batches are full. To compare a length costs mongod a fourth of what it costs to tell one. */
 enum edit_outcome edit_send_lengths(struct edit *edit)
 {
-	COMMAND(edit, PLACE_LENGTHS,
-		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS
-		", '@array': {$not: {$size: "
-		"@full}}}, projection: {held: " EDIT_LENGTH "}, batchSize: @most}",
-		FILLS(edit), fill("full", edit_rule(edit)->overflow.batch_size),
-		fill("most", (int32_t)ALL_AT_ONCE));
+	return COMMAND(edit, PLACE_LENGTHS,
+		       "{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS
+		       ", '@array': {$not: {$size: "
+		       "@full}}}, projection: {held: " EDIT_LENGTH "}, batchSize: @most}",
+		       FILLS(edit), fill("full", edit_rule(edit)->overflow.batch_size),
+		       fill("most", (int32_t)ALL_AT_ONCE));
 }
 
 static void splice_aimed(struct buffer *out, size_t *place, const void *context)
@@ -180,7 +184,8 @@ static void splice_aimed(struct buffer *out, size_t *place, const void *context)
 /* Whether main's part of the array meets the filter's condition on it. */
 enum edit_outcome edit_send_ask_main(struct edit *edit)
 {
-	COMMAND(edit, PLACE_ASK_MAIN,
+	return COMMAND(
+		edit, PLACE_ASK_MAIN,
 		"{find: @collection, filter: {$and: [@pin, @condition]}, projection: {_id: 1}, "
 		"limit: 1, singleBatch: true, collation: @collation}",
 		FILLS(edit), fill_document("condition", buffer_view(&edit->place.condition.main)));
@@ -189,11 +194,12 @@ enum edit_outcome edit_send_ask_main(struct edit *edit)
 /* Which batches do. */
 enum edit_outcome edit_send_ask(struct edit *edit)
 {
-	COMMAND(edit, PLACE_ASK,
-		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS ", $and: [@condition]}, "
-		"projection: {_id: 1}, batchSize: @most, collation: @collation}",
-		FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE),
-		fill_document("condition", buffer_view(&edit->place.condition.overflow)));
+	return COMMAND(edit, PLACE_ASK,
+		       "{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS
+		       ", $and: [@condition]}, "
+		       "projection: {_id: 1}, batchSize: @most, collation: @collation}",
+		       FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE),
+		       fill_document("condition", buffer_view(&edit->place.condition.overflow)));
 }
 
 /* Whether what counts of a batch does. */
@@ -201,7 +207,8 @@ enum edit_outcome edit_send_ask_part(struct edit *edit)
 {
 	struct place_piece piece = place_aimed(edit);
 
-	COMMAND(edit, PLACE_ASK_PART,
+	return COMMAND(
+		edit, PLACE_ASK_PART,
 		"{aggregate: @overflow, pipeline: [{$match: {..@aimed}}, {$set: {'@array': "
 		"{$slice: "
 		"['$@array', @skip, @take]}}}, {$match: {$and: [@condition]}}, {$project: {_id: "
@@ -214,7 +221,8 @@ enum edit_outcome edit_send_ask_part(struct edit *edit)
 
 enum edit_outcome edit_send_lowest(struct edit *edit)
 {
-	COMMAND(edit, PLACE_LOWEST,
+	return COMMAND(
+		edit, PLACE_LOWEST,
 		"{find: @overflow, filter: {..@linked}, projection: {_id: 0, '@order': 1}, sort: "
 		"{'@order': 1}, limit: 1, singleBatch: true}",
 		FILLS(edit));
@@ -225,20 +233,21 @@ enum edit_outcome edit_send_hits(struct edit *edit)
 	const struct place_update *update = &edit->place.update;
 
 	if (edit->place.aim.where == PLACE_IN_BATCH)
-		COMMAND(edit, PLACE_HITS, "{find: @overflow, filter: {..@aimed}}", FILLS(edit),
-			fill_spliced("aimed", splice_aimed, edit));
-	COMMAND(edit, PLACE_HITS,
-		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS ", ..@concerned}, "
-		"collation: @collation}",
-		FILLS(edit),
-		fill_template("concerned", update->all ? "{}" : "{$or: [..@conditions]}"),
-		fill_documents("conditions", buffer_view(&update->concerned)));
+		return COMMAND(edit, PLACE_HITS, "{find: @overflow, filter: {..@aimed}}",
+			       FILLS(edit), fill_spliced("aimed", splice_aimed, edit));
+	return COMMAND(edit, PLACE_HITS,
+		       "{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS
+		       ", ..@concerned}, "
+		       "collation: @collation}",
+		       FILLS(edit),
+		       fill_template("concerned", update->all ? "{}" : "{$or: [..@conditions]}"),
+		       fill_documents("conditions", buffer_view(&update->concerned)));
 }
 
 enum edit_outcome edit_send_hits_on(struct edit *edit)
 {
-	COMMAND(edit, PLACE_HITS, "{getMore: @cursor, collection: @overflow}", FILLS(edit),
-		fill("cursor", edit->place.cursor_id));
+	return COMMAND(edit, PLACE_HITS, "{getMore: @cursor, collection: @overflow}", FILLS(edit),
+		       fill("cursor", edit->place.cursor_id));
 }
 
 enum edit_outcome edit_send_copies(struct edit *edit)
@@ -254,8 +263,8 @@ enum edit_outcome edit_send_copies(struct edit *edit)
 		sent.length += document.length;
 	}
 	place->inserted += sent.length;
-	COMMAND(edit, PLACE_INSERT, "{insert: @overflow, documents: [..@documents]}", FILLS(edit),
-		fill_documents("documents", sent));
+	return COMMAND(edit, PLACE_INSERT, "{insert: @overflow, documents: [..@documents]}",
+		       FILLS(edit), fill_documents("documents", sent));
 }
 
 static void splice_marked(struct buffer *out, size_t *place, const void *context)
@@ -306,7 +315,8 @@ enum edit_outcome edit_send_apply(struct edit *edit)
 	const struct edit_place *place = &edit->place;
 	bool matched = place->update.kind == PLACE_MATCHED;
 
-	COMMAND(edit, PLACE_APPLY,
+	return COMMAND(
+		edit, PLACE_APPLY,
 		"{update: @overflow, updates: [{q: {_id: {$in: [..@marked]}}, u: {$set: "
 		"{'_spill.u': @next}}, multi: true}, {q: {..@linked, ..@copies, '_spill.e': "
 		"@next, ..@matched}, u: @u, ..@filters, multi: true, collation: @collation}]}",
@@ -323,18 +333,19 @@ enum edit_outcome edit_send_apply(struct edit *edit)
 
 enum edit_outcome edit_send_sizes(struct edit *edit)
 {
-	COMMAND(edit, PLACE_SIZES,
-		"{find: @overflow, filter: {" COPIED "}, projection: {_id: 0, g: '$_spill.g', p: "
-		"'$_spill.p', held: {$size: '$@array'}}, batchSize: @most}",
-		FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE));
+	return COMMAND(edit, PLACE_SIZES,
+		       "{find: @overflow, filter: {" COPIED
+		       "}, projection: {_id: 0, g: '$_spill.g', p: "
+		       "'$_spill.p', held: {$size: '$@array'}}, batchSize: @most}",
+		       FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE));
 }
 
 enum edit_outcome edit_send_discard(struct edit *edit)
 {
-	COMMAND(edit, PLACE_DISCARD,
-		"{delete: @overflow, deletes: [{q: {" NUMBERED
-		", '_spill.g': @pending}, limit: 0}]}",
-		FILLS(edit));
+	return COMMAND(edit, PLACE_DISCARD,
+		       "{delete: @overflow, deletes: [{q: {" NUMBERED
+		       ", '_spill.g': @pending}, limit: 0}]}",
+		       FILLS(edit));
 }
 
 /* ---- its end ---- */
