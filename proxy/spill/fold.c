@@ -135,13 +135,11 @@ static void keep_part(struct gathering *gathering, struct bytes batch)
 {
 	struct placed placed;
 
-	gathering->large = gathering->parts.length + gathering->size > gathering->most;
-	if (gathering->large)
-		return;
 	if (!placed_find(batch, &placed))
 		gathering->broken = true;
 	else if (placed_counts(&placed, &gathering->plan.editions))
 		buffer_append(&gathering->parts, batch.data, batch.length);
+	gathering->large = gathering->parts.length + gathering->size > gathering->most;
 }
 
 static int64_t count_elements(struct bytes array)

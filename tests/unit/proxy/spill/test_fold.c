@@ -61,6 +61,22 @@ Test(fold, an_empty_spill_goes)
 	expect_fold(&plain_rule, FOLD_BACK, FOLD_DONE, MAIN(""), SCRIPTED_DONE(1));
 }
 
+#define NAME(letter) "{'$binary': {'base64': '" letter "', 'subType': '00'}}"
+#define LATER NAME("AgICAgICAgICAgICAgICAg==")
+#define EDITED "'f': {'e': {'g': " G ", 'l': " LATER ", 'b': 0, 'h': 3, 'n': 2, 'r': 0, 'v': 1}}"
+#define PART(at) "{'of': 7, 'more': [4], '_spill': {'g': " LATER ", 'p': " at "}}"
+
+/* The second part passes the limit, the first one does not. */
+Test(fold, an_array_edited_in_place_is_measured_to_its_last_part)
+{
+	fold(&plain_rule, (struct fold_how){.purpose = FOLD_ANEW, .most = 310}, FOLD_TOO_LARGE,
+	     (const char *const[]){MAIN(EDITED), SCRIPTED_BATCH("[" PART("0") ", " PART("1") "]"),
+				   NULL});
+	fold(&plain_rule, (struct fold_how){.purpose = FOLD_ANEW, .most = 1000}, FOLD_DONE,
+	     (const char *const[]){MAIN(EDITED), SCRIPTED_BATCH("[" PART("0") ", " PART("1") "]"),
+				   SCRIPTED_DONE(1), NULL});
+}
+
 static void find_twins(const struct rule *rule, bool foreign)
 {
 	static const char *const replies[] = {NONE, NULL};
