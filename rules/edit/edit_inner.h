@@ -274,6 +274,9 @@ enum edit_outcome edit_send_sizes(struct edit *edit);
 enum edit_outcome edit_send_discard(struct edit *edit);
 enum edit_outcome edit_send_commit(struct edit *edit);
 enum edit_outcome edit_send_abort(struct edit *edit);
+enum edit_outcome edit_send_restore(struct edit *edit);
+enum edit_outcome edit_send_restore_marks(struct edit *edit);
+enum edit_outcome edit_send_restore_copies(struct edit *edit);
 /* X2: the client's statement makes the copies count. Else the statement as it is, where no batch
  * changes, nor the head. */
 enum edit_outcome edit_write_placed(struct edit *edit, bool counts);

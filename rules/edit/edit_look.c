@@ -137,7 +137,8 @@ enum edit_outcome edit_take_settle(struct edit *edit, struct packet *reply)
 	if (!reply->summary.ok && raised_tell(&reply->summary, message, &code) &&
 	    code == ERROR_OBJECT_TOO_LARGE)
 		return edit_pause(edit);
-	if (reply->summary.code == ERROR_OBJECT_TOO_LARGE && edit_may_place(edit)) {
+	if (reply->summary.code == ERROR_OBJECT_TOO_LARGE && !edit_in_transaction(edit) &&
+	    edit_may_place(edit)) {
 		edit->place.tried = true;
 		return edit_begin_place(edit);
 	}
@@ -168,6 +169,12 @@ static bool has_edited(const struct edit *edit)
 	return false;
 }
 
+/* An array that is too large for SETTLE would end the client's transaction. */
+static bool settles_no_more(struct edit *edit)
+{
+	return edit_in_transaction(edit) && edit_may_place(edit);
+}
+
 /* A check-and-set that lost its race gives way to folding back. */
 static enum edit_outcome take_spilled(struct edit *edit)
 {
@@ -182,7 +189,7 @@ static enum edit_outcome take_spilled(struct edit *edit)
 	}
 	if (has_edited(edit) && !edit->place.tried && edit_may_place(edit))
 		return edit_begin_place(edit);
-	if (!edit->facts.reads || !edit->facts.settles || has_edited(edit))
+	if (!edit->facts.reads || !edit->facts.settles || has_edited(edit) || settles_no_more(edit))
 		return edit_begin_fold(edit);
 	edit->step = STEP_SETTLE;
 	return edit_send_settle(edit);

@@ -35,18 +35,6 @@ static bool was_pending(const struct edit *edit)
 	return edit_read_state(edit, edit->target, &read) && read.pending.data;
 }
 
-static enum edit_outcome leave(struct edit *edit, enum place_end end)
-{
-	edit->place.end = end;
-	return end == PLACE_COUNTS ? edit_send_commit(edit) : edit_send_abort(edit);
-}
-
-static enum edit_outcome refuse(struct edit *edit, enum error_code code, const char *message)
-{
-	(void)edit_refuse(edit, code, message);
-	return leave(edit, PLACE_REFUSES);
-}
-
 static enum edit_outcome end(struct edit *edit)
 {
 	edit->sequence->end.holds = false;
@@ -73,6 +61,40 @@ static enum edit_outcome end(struct edit *edit)
 	require(!"an end of an edit in place without a name");
 }
 
+/* In the client's own transaction: what goes on leaves the array as it was met. What ends here ends
+ * that transaction, too. */
+static enum edit_outcome leave_inside(struct edit *edit)
+{
+	switch (edit->place.end) {
+	case PLACE_STANDS:
+	case PLACE_UNMEANT:
+	case PLACE_FITS:
+	case PLACE_LACKS:
+		return edit_send_restore(edit);
+	case PLACE_COUNTS:
+	case PLACE_LOSES:
+	case PLACE_REJECTS:
+	case PLACE_FAILS:
+	case PLACE_REFUSES:
+		break;
+	}
+	return end(edit);
+}
+
+static enum edit_outcome leave(struct edit *edit, enum place_end end)
+{
+	edit->place.end = end;
+	if (edit_in_transaction(edit))
+		return leave_inside(edit);
+	return end == PLACE_COUNTS ? edit_send_commit(edit) : edit_send_abort(edit);
+}
+
+static enum edit_outcome refuse(struct edit *edit, enum error_code code, const char *message)
+{
+	(void)edit_refuse(edit, code, message);
+	return leave(edit, PLACE_REFUSES);
+}
+
 /* ---- errors ---- */
 
 static bool lost(int64_t code)
@@ -82,10 +104,11 @@ static bool lost(int64_t code)
 	       code == ERROR_SNAPSHOT_UNAVAILABLE;
 }
 
-/* Any error has ended the transaction; it is ended once more, in case it was none of mongod's. */
+/* Any error has ended the transaction; it is ended once more, in case it was none of mongod's. The
+ * client's own is not run again here. */
 static enum edit_outcome take_error(struct edit *edit, struct packet *reply, int64_t code)
 {
-	if (lost(code))
+	if (lost(code) && !edit_in_transaction(edit))
 		return leave(edit, PLACE_LOSES);
 	if (code == ERROR_ILLEGAL_OPERATION && edit->place.step == PLACE_HOLD)
 		return refuse(edit, ERROR_OBJECT_TOO_LARGE,
@@ -291,7 +314,7 @@ static enum edit_outcome take_hits(struct edit *edit, const struct packet *reply
 
 static enum edit_outcome discard(struct edit *edit)
 {
-	return edit->place.scratch ? edit_send_discard(edit) : edit_send_commit(edit);
+	return edit->place.scratch ? edit_send_discard(edit) : leave(edit, PLACE_COUNTS);
 }
 
 /* Marks are changes, too. */
@@ -310,6 +333,11 @@ static enum edit_outcome take_apply(struct edit *edit, const struct packet *repl
 	place->end = PLACE_COUNTS;
 	place->after = (struct place_after){place->state.head, place->state.removed, -1};
 	return place->update.removes ? edit_send_sizes(edit) : discard(edit);
+}
+
+static enum edit_outcome restore_copies(struct edit *edit)
+{
+	return edit->place.inserted > 0 ? edit_send_restore_copies(edit) : end(edit);
 }
 
 static enum edit_outcome take(struct edit *edit, struct packet *reply)
@@ -345,7 +373,12 @@ static enum edit_outcome take(struct edit *edit, struct packet *reply)
 	case PLACE_SIZES:
 		return place_take_sizes(edit, reply) ? discard(edit) : unreadable(edit);
 	case PLACE_DISCARD:
-		return edit_send_commit(edit);
+		return leave(edit, PLACE_COUNTS);
+	case PLACE_RESTORE:
+		return place->marks > 0 ? edit_send_restore_marks(edit) : restore_copies(edit);
+	case PLACE_RESTORE_MARKS:
+		return restore_copies(edit);
+	case PLACE_RESTORE_COPIES:
 	case PLACE_COMMIT:
 	case PLACE_ABORT:
 		break;
@@ -415,15 +448,14 @@ static bool can_ask(struct edit *edit)
 	       place->condition.target == &edit->namespace->targets[edit->target];
 }
 
-/* Of one array alone. In a client's transaction nothing could be taken back where nothing changes.
- */
+/* Of one array alone. */
 must_check bool edit_may_place(struct edit *edit)
 {
 	const struct whole_write *write = &edit->write;
 	struct state read;
 
 	if (!edit_concerns_one(edit) || !edit->facts.bare || write->denied ||
-	    edit_in_transaction(edit) || !edit_read_state(edit, edit->target, &read))
+	    !edit_read_state(edit, edit->target, &read))
 		return false;
 	place_update_fini(&edit->place.update);
 	return place_update_judge(&write->update, &write->array_filters, edit_rule(edit),

@@ -1,5 +1,5 @@
-/* X1 of an edit in place: a transaction of Spillway's own, on the client's connection
- * (docs/internals/spill-protocol.md#edits-in-place).
+/* X1 of an edit in place: a transaction of Spillway's own, on the client's connection; in a
+ * client's transaction, a part of that (docs/internals/spill-protocol.md#edits-in-place).
  *
  *   HOLD ─► CLEAN ─► UNMARK     the state names what is to come; what a dead edit left goes
  *     │◄─────────────────┘
@@ -12,6 +12,7 @@
  *   INSERT ─► APPLY ─► SIZES    their copies, and the head's; the client's operators on all of them
  *     ▼
  *   DISCARD ─► COMMIT, ABORT    the head's copy goes; then X2, or what `end` says
+ *   RESTORE                     instead of ABORT in a client's transaction, which stays open
  *
  * An update by `f.$` asks the head first, by INSERT and APPLY, then the overflow, then the tail. */
 #pragma once
@@ -38,6 +39,9 @@ enum place_step {
 	PLACE_DISCARD,
 	PLACE_COMMIT,
 	PLACE_ABORT,
+	PLACE_RESTORE,
+	PLACE_RESTORE_MARKS,
+	PLACE_RESTORE_COPIES,
 };
 
 /* What comes behind the transaction. */

@@ -46,6 +46,11 @@ static void write_session(struct edit *edit, const char *database)
 	const struct element id = {.type = BSON_BYTE_BINARY, .value = {uuid, sizeof(uuid)}};
 	const struct command *command = &edit->sequence->match.command;
 
+	if (edit_in_transaction(edit)) {
+		sequence_write_cursor_fields(edit->sequence);
+		writer_string(&edit->sequence->buffer, "$db", database);
+		return;
+	}
 	memcpy(uuid, head, sizeof(head));
 	memcpy(uuid + sizeof(head), edit->place.names.session, GENERATION_BYTES);
 	template_write_fields(
@@ -62,7 +67,8 @@ static enum edit_outcome send(struct edit *edit, enum place_step step, size_t bo
 			      const char *database)
 {
 	write_session(edit, database);
-	edit->place.begun = edit->sequence->end.holds = true;
+	edit->place.begun = true;
+	edit->sequence->end.holds = !edit_in_transaction(edit);
 	edit->place.step = step;
 	edit->step = STEP_PLACE;
 	sequence_send_command(edit->sequence, body);
@@ -367,6 +373,33 @@ enum edit_outcome edit_send_abort(struct edit *edit)
 
 	template_write_fields(&edit->sequence->buffer, "{abortTransaction: 1}");
 	return send(edit, PLACE_ABORT, body, "admin");
+}
+
+/* The state as it was met. */
+enum edit_outcome edit_send_restore(struct edit *edit)
+{
+	struct element state;
+
+	require(edit_state_of(edit, edit->target, &state));
+	return COMMAND(edit, PLACE_RESTORE,
+		       "{update: @collection, updates: [{q: {$and: [@pin, {'_spill.@key.e.w': "
+		       "@pending}]}, u: {$set: {'_spill.@key': @state}}, collation: @collation}]}",
+		       FILLS(edit), fill("state", &state));
+}
+
+/* Those that APPLY has made: a batch that counts had none, but for what UNMARK has removed. */
+enum edit_outcome edit_send_restore_marks(struct edit *edit)
+{
+	return COMMAND(edit, PLACE_RESTORE_MARKS,
+		       "{update: @overflow, updates: [{q: {_id: {$in: [..@marked]}, '_spill.u': "
+		       "@next}, u: {$unset: {'_spill.u': 1}}, multi: true}]}",
+		       FILLS(edit), fill_spliced("marked", splice_marked, edit));
+}
+
+enum edit_outcome edit_send_restore_copies(struct edit *edit)
+{
+	return COMMAND(edit, PLACE_RESTORE_COPIES,
+		       "{delete: @overflow, deletes: [{q: {" COPIED "}, limit: 0}]}", FILLS(edit));
 }
 
 /* ---- X2 ---- */

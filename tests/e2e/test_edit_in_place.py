@@ -156,12 +156,27 @@ def test_what_needs_the_whole_array_is_refused(books, shop, array, name):
     same(shop, books)
 
 
-def test_a_transaction_is_refused_with_the_reason(client, shop, array):
-    with client.start_session() as session, pytest.raises(OperationFailure) as caught:
-        with session.start_transaction():
-            client.shop.books.update_one({"_id": "long"}, {"$pop": {"list": 1}}, session=session)
-    assert caught.value.code == 10334
-    same(shop, client.shop.books)
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_transaction_includes_the_edits(client, shop, books, array, commits):
+    def edit(collection, session):
+        collection.update_one({"_id": "long"}, {"$pop": {"list": 1}}, session=session)
+        collection.update_one({"_id": "long", "list": {"$elemMatch": {"n": {"$gt": 119, "$lt": 121}}}},
+                              {"$set": {"list.$.k": "found"}}, session=session)
+        collection.update_one({"_id": "long"}, {"$push": {"list": {"n": 200, "k": 0}}}, session=session)
+        collection.update_one({"_id": "long"}, {"$pull": {"list": {"n": {"$in": [1, 60, 61, 200]}}}}, session=session)
+        nothing = collection.update_one({"_id": "long"}, {"$pull": {"list": {"n": 60}}}, session=session)
+        assert (nothing.matched_count, nothing.modified_count) == (1, 0)
+
+    with client.start_session() as session, session.start_transaction():
+        edit(books, session)
+        inside = short(books.find_one({"_id": "long"}, session=session)["list"])
+        same(shop, books)
+        if not commits:
+            session.abort_transaction()
+    if commits:
+        edit(shop.model, None)
+        assert inside == shop.model.find_one({"_id": "long"})["list"]
+    same(shop, books)
 
 
 def test_what_fits_again_is_folded_back(books, shop, array):
