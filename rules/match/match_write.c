@@ -119,15 +119,18 @@ static bool judge_update(const struct matching *matching, const struct element *
 }
 
 /* Of several statements, mongod may refuse just this one by itself. What stands behind it was not
- * looked at: it may concern the array. */
+ * judged: it may concern the array. */
 static void refuse_statement(const struct matching *matching, struct statements *rest, size_t count)
 {
 	struct match *match = matching->match;
+	struct statement statement;
 	struct bytes document;
 	bool broken = false;
 
-	while (statements_next(rest, &document, &broken))
+	while (!broken && statements_next(rest, &document, &broken)) {
+		broken = !statement_parse(document, &statement);
 		count++;
+	}
 	if (broken || count == 1 || match->refusal.code != ERROR_COMMAND_NOT_SUPPORTED ||
 	    !match->facts.answered)
 		return;

@@ -97,9 +97,9 @@ static inline void play_outgrow(struct play *play)
 	} while (0)
 
 /* The client sends; the sequence must have the verdict that is expected. */
-static inline void play_request(struct play *play, struct made made, enum match_verdict verdict)
+static inline void play_request_frame(struct play *play, struct buffer frame,
+				      enum match_verdict verdict)
 {
-	struct buffer frame;
 	struct packet packet;
 	struct match match;
 
@@ -109,15 +109,12 @@ static inline void play_request(struct play *play, struct made made, enum match_
 						    bytes_of("books_more")),
 				   play->indexes);
 	play->now = 1000000;
-	made.id = PLAY_ID;
-	frame = made_frame(&made);
 	play->request = made_copy(buffer_view(&frame));
 	if (!plain_find(play->shop.cache, play->request, &play->plain))
 		play->plain = NULL;
 	packet = made_packet(frame);
 	match_packet(play->shop.cache, &packet, &match);
-	cr_assert_eq(match.verdict, verdict, "%s: %d: %s", made.body, match.verdict,
-		     match.refusal.message);
+	cr_assert_eq(match.verdict, verdict, "%d: %s", match.verdict, match.refusal.message);
 	play->sequence = play->plain ? sequence_new_plain_find(&packet, play->plain)
 				     : sequence_new(&packet, &match);
 	play->sequence->next_request_id = PLAY_OURS;
@@ -128,6 +125,12 @@ static inline void play_request(struct play *play, struct made made, enum match_
 		cr_assert_eq(verdict, VERDICT_READ);
 		play_expect_forwarded(play);
 	}
+}
+
+static inline void play_request(struct play *play, struct made made, enum match_verdict verdict)
+{
+	made.id = PLAY_ID;
+	play_request_frame(play, made_frame(&made), verdict);
 }
 
 static inline void play_command(struct play *play, const char *json, enum match_verdict verdict)
