@@ -72,7 +72,7 @@ const char *aggregate_unserved_find(const struct command *command,
 		return "min and max can't be had where arrays are put together, unless a hint "
 		       "spells out an index of paths, and they name just these";
 	if (projection->type == BSON_BYTE_DOCUMENT &&
-	    project_judge(projection->value, filter, namespace) == PROJECT_UNSERVED)
+	    project_judge(projection->value, filter, namespace) != PROJECT_SERVED)
 		return "such a projection can't be had where arrays are put together: f.$ needs "
 		       "conditions on the array that single elements satisfy, or none, $elemMatch "
 		       "none "

@@ -18,3 +18,20 @@ Test(sequence_hostile, a_broken_statement_behind_a_refused_one_refuses_the_comma
 	play_expect_error(&play, 115, "that name is Spillway's own");
 	play_close(&play);
 }
+
+/* An empty first batch of what a pattern matches asks an aggregate, which cannot say this. */
+Test(sequence_hostile, a_projection_that_mongod_refuses_goes_to_mongod)
+{
+	struct element find;
+
+	play_command(&play,
+		     "{'find': 'posts', 'filter': {}, 'batchSize': 0, 'projection': {'_id': 0, "
+		     "'likes': 1, 'z.$': 0}, '$db': 'tenant_1'}",
+		     VERDICT_READ);
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+	cr_assert(document_find(play_message(&play).body, "find", &find));
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'positional', 'code': 31395}");
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'in its words', 'code': 31395}"); /* explained */
+	play_expect_error(&play, 31395, "in its words");
+	play_close(&play);
+}
