@@ -112,10 +112,15 @@ static void write_swap(struct edit *edit)
 				fill_template("raise", RAISE(RAISED_RACED)));
 }
 
+/* Of an array that was edited in place, a check-and-set knows nothing. */
 static bool is_settled(const struct edit *edit)
 {
+	struct element state;
+
 	for (size_t i = 0; i < edit->namespace->target_count; i++)
-		if (edit->concerned[i] && edit_main_length(edit, i) < 0)
+		if (edit->concerned[i] &&
+		    (edit_main_length(edit, i) < 0 || !edit_state_of(edit, i, &state) ||
+		     state_is_edited(&state)))
 			return false;
 	return edit->facts.swaps;
 }

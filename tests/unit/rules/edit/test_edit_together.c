@@ -144,6 +144,19 @@ Test(edit_together, one_that_has_to_be_folded_back_goes_alone_in_its_turn)
 	play_close(&play);
 }
 
+/* What is compared of such a state is not what a check-and-set knows. */
+Test(edit_together, one_that_was_edited_in_place_goes_alone)
+{
+	start(BY_ARRAY);
+	play_reply(&play,
+		   FOUND("{'_id': 1}, {'_id': 2, '_spill': {'f': {'e': {'g': " G1 ", 'l': " G2
+			 ", 'h': 2, 'n': 3, 'b': 3, 'r': 0, 'v': 0}}}, '0': 2, 'place': 1}"));
+	play_expect_sent(&play, 0, UPDATE(STATEMENT(MATCHED("{'f': 5}", 1), CHANGE), ""));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0, UPDATE(STATEMENT(ALONE("{'f': 5}", 2), CHANGE), ""));
+	play_close(&play);
+}
+
 /* What is before it is done, what is behind it is not. */
 Test(edit_together, one_that_another_writer_touched_goes_alone)
 {
