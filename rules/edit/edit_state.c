@@ -124,7 +124,8 @@ static bool settled_length(const struct edit *edit, size_t target, struct bytes 
 	char name[12];
 
 	if (!document_find(states->value, edit->namespace->targets[target].rule->key, &state) ||
-	    state.type != BSON_BYTE_DOCUMENT || !generation_find(state.value, "g", &generation) ||
+	    state.type != BSON_BYTE_DOCUMENT || state_is_edited(&state) ||
+	    !generation_find(state.value, "g", &generation) ||
 	    !document_find(state.value, "n", &count) || !element_integer(&count, &moved) ||
 	    !document_find(document, writer_index(name, target), &whole) ||
 	    !element_integer(&whole, &all) || all < moved)

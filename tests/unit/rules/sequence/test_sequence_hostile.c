@@ -2,6 +2,11 @@
  * the process. */
 #include "tests/unit/play.h"
 
+#define FOUND(documents) \
+	"{'cursor': {'firstBatch': [" documents "], 'id': {'$numberLong': '0'}, 'ns': " \
+	"'shop.books'}, 'ok': 1.0}"
+#define STATE(more) "'_spill': {'f': {'g': " G1 ", 'h': 2, 'n': 3" more "}}"
+
 static struct play play;
 
 /* mongod refuses a broken command as a whole. */
@@ -33,5 +38,21 @@ Test(sequence_hostile, a_projection_that_mongod_refuses_goes_to_mongod)
 	play_reply(&play, "{'ok': 0.0, 'errmsg': 'positional', 'code': 31395}");
 	play_reply(&play, "{'ok': 0.0, 'errmsg': 'in its words', 'code': 31395}"); /* explained */
 	play_expect_error(&play, 31395, "in its words");
+	play_close(&play);
+}
+
+/* Somebody has written it by hand: it is neither form of a state. */
+Test(sequence_hostile, a_state_of_both_forms_is_not_compared)
+{
+	play_command(&play,
+		     "{'update': 'books', 'updates': [{'q': {'_id': 1, 'f': {'$size': 7}}, 'u': "
+		     "{'$inc': {'x': 1}}}], '$db': 'shop'}",
+		     VERDICT_WRITE);
+	play_reply(&play, "{'n': 0, 'nModified': 0, 'ok': 1.0}");
+	play_reply(&play, FOUND("{'_id': 1, " STATE("") "}"));                  /* LOOK */
+	play_reply(&play, FOUND("{'_id': 1, " STATE(", 'e': {}") ", '0': 7}")); /* SETTLE */
+	cr_assert_eq(play.outcome, SEQUENCE_SEND); /* to be folded back */
+	cr_assert(bytes_equal(play_find(play_message(&play).body, "find"),
+			      play_find(made_bson("{'find': 'books_more'}"), "find")));
 	play_close(&play);
 }
