@@ -148,9 +148,14 @@ static enum edit_outcome end_commit(struct edit *edit, struct packet *reply, int
 
 /* ---- HOLD to TILES ---- */
 
+static enum edit_outcome unreadable(struct edit *edit)
+{
+	return refuse(edit, ERROR_WRITE_CONFLICT, "the server's reply on the array can't be read");
+}
+
 static enum edit_outcome take_hold(struct edit *edit, const struct packet *reply)
 {
-	struct element value, collated;
+	struct element value, collated, part;
 
 	if (!document_find(reply->message.body, "value", &value) ||
 	    value.type != BSON_BYTE_DOCUMENT)
@@ -161,15 +166,12 @@ static enum edit_outcome take_hold(struct edit *edit, const struct packet *reply
 			      EDIT_TOO_LARGE
 			      "; in a collection with a default collation, an edit in place needs "
 			      "the collation in the command");
+	if (!document_find(value.value, "head", &part) ||
+	    !document_find(value.value, "tail", &part))
+		return unreadable(edit);
 	edit->place.main.length = 0;
 	buffer_append(&edit->place.main, value.value.data, value.value.length);
 	return was_pending(edit) ? edit_send_clean(edit) : edit_send_tiles(edit);
-}
-
-static enum edit_outcome unreadable(struct edit *edit)
-{
-	return refuse(edit, ERROR_WRITE_CONFLICT,
-		      "the server's reply on the overflow can't be read");
 }
 
 /* ---- which elements are meant ---- */

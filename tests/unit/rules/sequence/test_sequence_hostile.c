@@ -56,3 +56,27 @@ Test(sequence_hostile, a_state_of_both_forms_is_not_compared)
 			      play_find(made_bson("{'find': 'books_more'}"), "find")));
 	play_close(&play);
 }
+
+static void begin_in_place(void)
+{
+	play_command(&play,
+		     "{'update': 'books', 'updates': [{'q': {'_id': 1}, 'u': {'$set': {'f.0': "
+		     "9}}}], '$db': 'shop'}",
+		     VERDICT_WRITE);
+	play_reply(&play, "{'n': 0, 'nModified': 0, 'ok': 1.0}");
+	play_reply(&play, FOUND("{'_id': 1, " STATE("") "}"));
+	play_reply(&play, FOUND("{'book': 1, '_spill': {'g': " G1 ", 'p': 0, 'i': 0}, 'more': "
+				"[3, 4, 5]}"));
+	play_reply(&play, "{'ok': 0.0, 'code': 10334, 'errmsg': 'too large'}");
+	cr_assert(play.sequence->end.holds);
+}
+
+/* To HOLD, the first command of an edit in place. */
+Test(sequence_hostile, an_image_without_the_parts_that_were_asked_is_not_edited)
+{
+	begin_in_place();
+	play_reply(&play, "{'value': {'bytes': 17000000}, 'ok': 1.0}");
+	play_reply(&play, "{'ok': 1.0}"); /* to the transaction's end */
+	play_expect_error(&play, 112, "can't be read");
+	play_close(&play);
+}
