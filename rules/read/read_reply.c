@@ -189,6 +189,7 @@ void read_write_reply(struct sequence_read *read)
 	size_t body;
 
 	read->retry.dead = SIZE_MAX;
+	read->id_at = 0;
 	out->length = 0;
 	message_begin(out, main->header.request_id, read->sequence.request.header.request_id, 0);
 	message_begin_body(out);

@@ -80,3 +80,25 @@ Test(sequence_hostile, an_image_without_the_parts_that_were_asked_is_not_edited)
 	play_expect_error(&play, 112, "can't be read");
 	play_close(&play);
 }
+
+#define SECOND(last) \
+	"{'cursor': {'firstBatch': [{'_id': 7, 'f': [4, 5], 'x': 'what else it has', 'y': " last \
+	"}], 'ns': 'shop.books'}, 'ok': 1.0}"
+
+/* The second reply has no cursor's id: where the first one had its id, there is something else. */
+Test(sequence_hostile, an_id_is_written_into_the_reply_that_had_it)
+{
+	play_command(&play, "{'find': 'books', 'projection': {'f': {'$slice': -2}}, '$db': 'shop'}",
+		     VERDICT_READ);
+	play_reply(&play, "{'cursor': {'id': {'$numberLong': '9'}, 'ns': 'shop.books', "
+			  "'firstBatch': [{'_id': 7, 'f': [1, 5], " STATE("") "}]}, 'ok': 1.0}");
+	play_reply(&play, "{'ok': 1.0}"); /* to killCursors */
+	play_reply(&play, "{'cursor': {'id': {'$numberLong': '0'}, 'ns': 'shop.books', "
+			  "'firstBatch': [{'_id': 7, 'f': [1, 2, 5], '_spill': {'/window': {'f': "
+			  "[0, -2, false]}, 'f': {'g': " G1 ", 'h': 2, 'n': 2}}}]}, 'ok': 1.0}");
+	play_reply(&play, FOUND(""));           /* no overflow */
+	play_reply(&play, FOUND("{'_id': 7}")); /* rewritten */
+	play_reply(&play, SECOND("{}, '_spill': {}"));
+	play_expect_answer(&play, SECOND("{}"));
+	play_close(&play);
+}
