@@ -261,6 +261,10 @@ static enum edit_outcome take_search(struct edit *edit, struct packet *reply)
 		return outcome;
 	if (!keep_ids(edit, &cursor, SIZE_MAX))
 		return edit_refuse_unnamed(edit);
+	if (writer_full(&edit->list.ids)) /* what comes behind is left out of it */
+		return edit_refuse(edit, ERROR_OBJECT_TOO_LARGE,
+				   "the list of the documents that this statement writes passes "
+				   "256 MB; write fewer documents by one statement");
 	if (edit->input->memory_short)
 		return edit_refuse_memory(edit, "no memory is left for the list of documents "
 						"(limits.memory); try again later");

@@ -1,6 +1,8 @@
 /* Tests rules/edit/edit_together.c: several documents of a statement are written by one command. */
 #include "tests/unit/play.h"
 
+#include "rules/write/write_inner.h"
+
 #define EDIT "{'$set': {'f.0': 9}}"
 #define CHANGE "{'$inc': {'x': 1}}"
 #define STATEMENT(q, u) "{'q': " q ", 'u': " u ", 'multi': true}"
@@ -110,6 +112,23 @@ Test(edit_together, an_array_that_was_put_together_has_its_overflow_in_it)
 	start(UPDATE(STATEMENT("{'f': {'$size': 7}}", CHANGE), ""));
 	play_reply(&play, FOUND("{'_id': 2, '_spill': " STATE ", '0': 7}"));
 	play_expect_sent(&play, 0, UPDATE(STATEMENT(SWAPPED(2, 4), CHANGE), ""));
+	play_close(&play);
+}
+
+/* What is behind its end would be left out. */
+Test(edit_together, a_list_that_is_too_long_writes_nothing)
+{
+	struct buffer *list;
+
+	start(BY_FIELD);
+	play_reply(&play, "{'cursor': {'firstBatch': [{'_id': 1}], 'id': {'$numberLong': '9'}, "
+			  "'ns': 'shop.books'}, 'ok': 1.0}");
+	list = &((struct sequence_write *)(void *)play.sequence)->edit.list.ids;
+	buffer_reserve(list, WRITER_MOST); /* the system gives what is touched */
+	list->length += WRITER_MOST;
+	play_reply(&play, "{'cursor': {'nextBatch': [{'_id': 2}], 'id': {'$numberLong': '0'}, "
+			  "'ns': 'shop.books'}, 'ok': 1.0}");
+	play_expect_error(&play, 10334, "write fewer documents");
 	play_close(&play);
 }
 
