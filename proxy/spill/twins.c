@@ -4,9 +4,13 @@
 #include "proxy/upstream/clauses.h"
 #include "rules/rule/overflow_document.h"
 
+/* What comes without a link comes from no mongod. */
 static void keep_link(void *context, struct bytes document)
 {
-	buffer_append(context, document.data, document.length);
+	struct element link;
+
+	if (document_find(document, "_id", &link))
+		buffer_append(context, document.data, document.length);
 }
 
 #define TWINS(foreign) \

@@ -101,16 +101,32 @@ static void write_filter(struct buffer *out, const char *name, const void *conte
 	filtering->filter(out, name, filtering->rule);
 }
 
+struct naming {
+	link_document each;
+	void *context;
+};
+
+/* A document without an _id comes from no mongod, and nothing can be done to it. */
+static void pass_named(void *context, struct bytes document)
+{
+	const struct naming *naming = context;
+	struct element id;
+
+	if (document_find(document, "_id", &id))
+		naming->each(naming->context, document);
+}
+
 must_check enum link_result id_pages_next(struct id_pages *pages, page_filter filter,
 					  link_document each, void *context)
 {
 	const struct filtering filtering = {filter, pages->target->rule};
+	struct naming naming = {each, context};
 	struct place to = {0};
 	enum link_result result = find_page_end(pages, &to);
 
 	if (result != LINK_DONE)
 		return result;
-	result = command_find(pages->link, database_of(pages), each, context,
+	result = command_find(pages->link, database_of(pages), pass_named, &naming,
 			      "{find: @collection, filter: @filter, " BY_ID ", max: @to}",
 			      fill("collection", collection_of(pages)),
 			      fill_with("filter", write_filter, &filtering),

@@ -79,13 +79,14 @@ Test(fold, an_array_edited_in_place_is_measured_to_its_last_part)
 
 static void find_twins(const struct rule *rule, bool foreign)
 {
-	static const char *const replies[] = {NONE, NULL};
+	static const char *const replies[] = {SCRIPTED_BATCH("[{'_id': 5}, {'link': 6}]"), NULL};
 	struct mover_target target = spilling_target(rule);
 	struct buffer links = {0};
 	struct scripted script;
 
 	scripted_begin(&script, SCRIPTED_MEMBER, replies);
 	cr_assert_eq(twins_find(script.link, &target, foreign, 5, &links), LINK_DONE);
+	cr_assert(bytes_equal(buffer_view(&links), made_bson("{'_id': 5}")));
 	buffer_fini(&links);
 	scripted_end(&script);
 }

@@ -20,7 +20,8 @@ static void pass_by(void *context, struct bytes document)
 static void walk_ids(bool overflow)
 {
 	static const char *const replies[] = {SCRIPTED_BATCH("[{'_id': 100, 'of': 7}]"),
-					      SCRIPTED_BATCH("[{'_id': 5}]"), SCRIPTED_BATCH("[]"),
+					      SCRIPTED_BATCH("[{'_id': 5}, {'of': 5}]"),
+					      SCRIPTED_BATCH("[]"),
 					      SCRIPTED_BATCH("[{'_id': 150}]"), NULL};
 	struct mover_target target = spilling_target(&plain_rule);
 	struct id_pages pages = {.target = &target, .size = 100, .overflow = overflow};
@@ -31,7 +32,7 @@ static void walk_ids(bool overflow)
 	pages.link = script.link;
 	for (int i = 0; i < 2; i++)
 		cr_assert_eq(id_pages_next(&pages, write_filter, pass_by, &count), LINK_DONE);
-	cr_assert(pages.ended && count == 2);
+	cr_assert(pages.ended && count == 2); /* one has no _id: no mongod answers so */
 	id_pages_fini(&pages);
 	scripted_end(&script);
 }
