@@ -54,9 +54,11 @@ void verify_accept_line(struct buffer *out, const char *namespace, struct bytes 
 				fill("namespace", namespace), fill_document("document", document));
 	json = exact_json(buffer_view(&whole));
 	if (!json) {
+		auto_free char *name = text_valid(namespace);
+
 		whole.length = 0;
 		template_write_document(&whole, "{namespace: @namespace, bson: @bytes}",
-					fill("namespace", namespace),
+					fill("namespace", (const char *)name),
 					fill_binary("bytes", document));
 		json = exact_json(buffer_view(&whole));
 	}
