@@ -3,7 +3,7 @@
 #include "rules/match/match_stage.h"
 
 #include "rules/stages/aggregate.h"
-#include "rules/query/bit_masks.h"
+#include "rules/query/filter_words.h"
 #include "rules/query/computed.h"
 #include "rules/query/filter_split.h"
 #include "rules/stages/stage_foreign.h"
@@ -330,7 +330,7 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 				   "Pipeline length must be no longer than 1000 stages");
 		return;
 	}
-	if (bit_masks_exceed(pipeline->value)) {
+	if (filter_words_exceed(pipeline->value)) {
 		match_refuse(
 			match, match->namespace->targets[0].rule, "an aggregate",
 			"the binary masks of its bit tests are too long; write lists of positions");

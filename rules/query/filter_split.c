@@ -2,7 +2,7 @@
 #include "rules/query/filter_split.h"
 
 #include "protocol/writer.h"
-#include "rules/query/bit_masks.h"
+#include "rules/query/filter_words.h"
 #include "rules/rule/names.h"
 #include "rules/query/reads.h"
 
@@ -182,7 +182,7 @@ static bool fits(struct bytes filter, bool first)
 
 bool filter_fits_pipeline(struct bytes filter)
 {
-	return fits(filter, false) && bit_masks_of(filter) != BIT_MASKS_UNSERVED;
+	return fits(filter, false) && filter_words_of(filter) != FILTER_WORDS_UNSERVED;
 }
 
 bool filter_fits_first(struct bytes filter)
@@ -447,16 +447,23 @@ static void write_match(struct buffer *out, size_t *place, struct bytes filter, 
 
 struct bytes filter_as_query(struct buffer *scratch, struct bytes filter)
 {
+	enum filter_words words = filter_words_of(filter);
 	struct element written = {.value = filter};
 	size_t start;
 
-	if (bit_masks_of(filter) != BIT_MASKS_WIDENED)
+	if (words != FILTER_WORDS_WIDENED && words != FILTER_WORDS_SPREAD)
 		return filter;
 	start = writer_open(scratch);
-	bit_masks_write(scratch, "filter", filter);
+	filter_words_write(scratch, "filter", filter);
 	writer_close(scratch, start);
 	require(document_find(buffer_view(scratch), "filter", &written)); /* ours */
 	return written.value;
+}
+
+struct bytes filter_readable(struct buffer *scratch, struct bytes filter)
+{
+	return filter_words_of(filter) == FILTER_WORDS_SPREAD ? filter_as_query(scratch, filter)
+							      : filter;
 }
 
 void filter_write_match(struct buffer *out, size_t *place, struct bytes filter, enum filter_at at)

@@ -35,7 +35,7 @@ struct filter_split filter_split_write(struct buffer *out, size_t *place, struct
 				       enum filter_rest wanted);
 /* False where mongod refuses it in a $match behind other stages ($where, $text, $near), never finds
  * there what it asks for (a field of the top level whose name is empty), or where a binary mask
- * can't be written for that place (bit_masks.h). */
+ * can't be written for that place (filter_words.h). */
 bool filter_fits_pipeline(struct bytes filter);
 /* The same of a $match that is the first stage. */
 bool filter_fits_first(struct bytes filter);
@@ -62,5 +62,7 @@ enum filter_at {
  * as a later stage is written. */
 void filter_write_match(struct buffer *out, size_t *place, struct bytes filter, enum filter_at at);
 /* What a query's filter is written as where it is evaluated in a stage: itself, or a document that
- * is appended to `scratch` (bit_masks.h). */
+ * is appended to `scratch` (filter_words.h). */
 struct bytes filter_as_query(struct buffer *scratch, struct bytes filter);
+/* The same, if that means what the filter means in every place. */
+struct bytes filter_readable(struct buffer *scratch, struct bytes filter);

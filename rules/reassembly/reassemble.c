@@ -331,9 +331,10 @@ void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes
 				 const struct ruled_namespace *namespace)
 {
 	bool quiet = !filter_has_expression(filter) && !reads_hidden(filter, namespace);
-	auto_buffer struct buffer conjuncts = {0};
+	auto_buffer struct buffer conjuncts = {0}, scratch = {0};
 	size_t start = writer_open(&conjuncts), count = 0;
 
+	filter = filter_readable(&scratch, filter);
 	filter_split_write(&conjuncts, &count, filter, namespace,
 			   filter_rest_before_expression(filter));
 	writer_close(&conjuncts, start);

@@ -2,7 +2,7 @@
 #include "rules/sequence/own_error.h"
 
 #include "protocol/writer.h"
-#include "rules/query/bit_masks.h"
+#include "rules/query/filter_words.h"
 #include "rules/sequence/sequence_inner.h"
 #include "rules/query/statements.h"
 #include "rules/rule/walk.h"
@@ -67,12 +67,12 @@ static bool can_explain(const struct sequence *sequence, struct command *command
 	       (command_named(command->first.name)->traits & COMMAND_EXPLAINABLE) &&
 	       command->first.type != BSON_BYTE_BINARY && /* a UUID: an explain takes none */
 	       is_readable(sequence->match.command.body) &&
-	       bit_masks_explainable(sequence->match.command.body);
+	       filter_words_explainable(sequence->match.command.body);
 }
 
 static bool can_explain_statement(struct bytes statement)
 {
-	return is_readable(statement) && bit_masks_explainable(statement);
+	return is_readable(statement) && filter_words_explainable(statement);
 }
 
 must_check bool own_error_can_ask(const struct sequence *sequence)

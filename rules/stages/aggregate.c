@@ -423,7 +423,7 @@ static void add_turn(struct pipeline *pipeline, const struct element *stage, str
 		add_candidates(pipeline, filter.value);
 	put_together(pipeline, REASSEMBLE_WHOLE, single);
 	pipeline->foreign.whole = pipeline->namespace;
-	if (fails && pipeline->foreign.stands == MATCH_STANDS_QUERY)
+	if (fails && match_differs(pipeline->foreign.stands, filter.value))
 		filter.value = filter_as_query(&scratch, filter.value);
 	if (fails)
 		filter_write_match(pipeline->out, &pipeline->place, filter.value, FILTER_AT_LATER);

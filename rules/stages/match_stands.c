@@ -1,7 +1,7 @@
 /* Says where a $match stands. */
 #include "rules/stages/match_stands.h"
 
-#include "rules/query/bit_masks.h"
+#include "rules/query/filter_words.h"
 #include "rules/query/filter_split.h"
 #include "rules/rule/walk.h"
 
@@ -65,18 +65,26 @@ static bool may_be_refused(enum match_stands stands, const struct element *stage
 const char *match_unclear(enum match_stands stands, const struct element *stage)
 {
 	struct element filter;
-	enum bit_masks masks;
+	enum filter_words words;
 
 	if (may_be_refused(stands, stage))
 		return "a path with an empty part can't be followed behind other stages";
 	if (stands == MATCH_STANDS_APART || !filter_of_match(stage, &filter))
 		return NULL;
-	masks = bit_masks_of(filter.value);
-	if (masks == BIT_MASKS_PLAIN ||
-	    (masks == BIT_MASKS_WIDENED && stands == MATCH_STANDS_QUERY))
+	words = filter_words_of(filter.value);
+	if (words == FILTER_WORDS_PLAIN || words == FILTER_WORDS_SPREAD ||
+	    (words == FILTER_WORDS_WIDENED && stands == MATCH_STANDS_QUERY))
 		return NULL;
 	return "a bit test with a binary mask that has a byte of 0x80 or more can't be told from "
 	       "mongod's two readings of that mask here; write the mask as a list of bit positions";
+}
+
+bool match_differs(enum match_stands stands, struct bytes filter)
+{
+	enum filter_words words = filter_words_of(filter);
+
+	return words == FILTER_WORDS_SPREAD ||
+	       (words == FILTER_WORDS_WIDENED && stands == MATCH_STANDS_QUERY);
 }
 
 const char *match_unclear_from(struct bytes pipeline, size_t first)

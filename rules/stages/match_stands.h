@@ -1,5 +1,5 @@
 /* Where a $match stands in a pipeline, for filters that mongod evaluates differently in a query and
- * in a stage (bit_masks.h). mongod moves a $match to the front past some stages. Stages by which
+ * in a stage (filter_words.h). mongod moves a $match to the front past some stages. Stages by which
  * arrays are put together stop it: a filter that mongod would have moved is written as the query it
  * was. */
 #pragma once
@@ -23,3 +23,7 @@ enum match_stands match_stands_behind(enum match_stands before, const struct ele
 const char *match_unclear(enum match_stands stands, const struct element *stage);
 /* The same of all stages from number `first` on. */
 const char *match_unclear_from(struct bytes pipeline, size_t first);
+
+/* A $match with the filter that stands there has to be written by filter_as_query, to find behind
+ * Spillway's stages what the client asked for. */
+bool match_differs(enum match_stands stands, struct bytes filter);

@@ -2,7 +2,6 @@
 #include "rules/stages/stage_foreign.h"
 
 #include "protocol/repeats.h"
-#include "rules/query/bit_masks.h"
 #include "rules/query/filter_split.h"
 #include "rules/stages/first_match.h"
 #include "rules/stages/stage_graph.h"
@@ -424,16 +423,14 @@ static bool write_before(struct writing *writing, struct frame *pipeline,
 	return written;
 }
 
-/* A $match that mongod would have made a query of, and that has to be written as one. True: it is
- * written. */
+/* A $match that has to be written in other words. True: it is written. */
 static bool write_query_of(struct buffer *out, size_t *place, enum match_stands stands,
 			   const struct element *stage)
 {
 	auto_buffer struct buffer scratch = {0};
 	struct element filter;
 
-	if (stands != MATCH_STANDS_QUERY || !filter_of_match(stage, &filter) ||
-	    bit_masks_of(filter.value) != BIT_MASKS_WIDENED)
+	if (!filter_of_match(stage, &filter) || !match_differs(stands, filter.value))
 		return false;
 	template_append(out, place, "{$match: @filter}",
 			fill_document("filter", filter_as_query(&scratch, filter.value)));

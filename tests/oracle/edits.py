@@ -163,6 +163,7 @@ def condition(rng, path):
         {path: small}, {path: {"$in": [small, 5]}}, {path: {"$nin": [small, 5]}}, {path: {"$ne": small}},
         {path: {"$ne": small}}, {path: {"$all": [small, 1]}}, {path: {"$size": rng.randrange(6)}},
         {path: {"$elemMatch": {"$gte": 1, "$lt": 5}}}, {path: {"$elemMatch": {"x": {"$exists": True}}}},
+        {path: {"$elemMatch": {"$all": [small]}}}, {path: {"$elemMatch": {"$not": {"$all": [small, 1.0]}}}},
         {path: {"$exists": rng.random() < 0.7}}, {path: {"$type": rng.choice(("array", "string", "int"))}},
         {path: Regex("a")}, {path: {"$not": {"$gt": 2}}}, {path: {"$gt": 1, "$lt": 2}},
         {f"{path}.{position}": {"$exists": rng.random() < 0.5}}, {f"{path}.{position}": small},

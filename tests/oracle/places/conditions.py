@@ -69,6 +69,12 @@ def _lists():
     return made
 
 
+def _alls_of_elements(listed):
+    every = {"$all": listed}
+    return [{"$elemMatch": every}, {"$elemMatch": {"$not": every}}, {"$elemMatch": {"$gte": 0, **every}},
+            {"$elemMatch": {"$elemMatch": every}}, {"$all": [{"$elemMatch": every}]}]
+
+
 def _element_matches():
     made = []
     for value in SCALARS + NESTED:
@@ -82,7 +88,11 @@ def _element_matches():
                  {"$elemMatch": {"g": value}}]
         made += [_case("$elemMatch", value, {"f": {"$elemMatch": each}}) for each in inner]
         made.append(_case("$elemMatch", value, {"f.g": {"$elemMatch": {"$gte": value}}}))
+        made += [_case("$all of an element", value, {"f": each}) for each in _alls_of_elements([value])]
         made.append(_case("$elemMatch", value, {"f.0": {"$elemMatch": {"$eq": value}}}))
+    for listed in ([], [1, 2], [1, 1.0], [Regex("a"), Regex("b")], [[1, 2], 1], [{"$none": 1}], [{"$gt": 1}], 5,
+                   [{"$elemMatch": {"$gt": 1}}, {"$elemMatch": {"$lt": 2}}], [{"$elemMatch": {"g": 1}}]):
+        made += [_case("$all of an element", listed, {"f": each}) for each in _alls_of_elements(listed)]
     for each in ({}, {"$exists": True}, {"$size": 1}, {"$type": "array"}, {"$elemMatch": {}}, {"$mod": [2, 1]},
                  {"$regex": "a"}, {"": 1},
             5):

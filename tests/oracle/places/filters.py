@@ -18,14 +18,19 @@ _NOTHING = "nothing"
 _IDS = {"$project": {"_id": 1}}
 # Changes nothing; a $match behind it can't be taken for one on the field as it was.
 _COMPUTED = {"$cond": [{"$eq": ["$_id", -1]}, 0, "$f"]}
+_ANY = {"_id": {"$gte": 0}}  # holds of all documents
 _SAME = {"seven": 7, "hit": 0}  # of all documents; `hit` is what an update sets
 _EACH = 7  # of so many documents one is asked where asking takes long
 
-_POSITIONS = "rules/query/bit_masks.c writes such a mask as a list of positions"
+_POSITIONS = "rules/query/filter_words.c writes such a mask as a list of positions"
 KNOWN = {f"bits by high bytes: {form}": _POSITIONS for form in (
     "$facet", "$graphLookup, $replaceWith, $match", "$graphLookup, $replaceWith, $match with a choice",
+    "$graphLookup, $replaceWith, $match beside another",
     "$lookup with $replaceWith",
     "$lookup, $unwind, $match", "$replaceWith, $match", "$set, $match", "$set, $match, $group", "$unionWith with $set")}
+KNOWN |= {f"$all of an element: {form}": "rules/query/filter_words.c writes it as other operators" for form in (
+    "$unset, $match beside another", "$set, $match beside another",
+    "$graphLookup, $replaceWith, $match beside another")}
 KNOWN |= {f"a path with an empty part: "
           f"{form}": "mongod refuses the path here: 115 in a pipeline, where mongod does not say so "
                      "itself" for form in (
@@ -84,6 +89,12 @@ _PIPELINES = {
     "$set, $match, $group": (_ALL, lambda q: [{"$set": {"f": _COMPUTED}}, {"$match": q}, {"$group": {"_id": "$_id"}}]),
     "$graphLookup, $replaceWith, $match": (_SOME, lambda q: [*_whole(), {"$match": q}, _IDS]),
     "$graphLookup, $replaceWith, $match with a choice": (_SOME, lambda q: [*_whole(), {"$match": _never(q)}, _IDS]),
+    # mongod takes such a conjunction apart, and reads the part that stays anew.
+    "$unset, $match beside another": (_ALL, lambda q: [{"$unset": "none"}, {"$match": {"$and": [q, _ANY]}}, _IDS]),
+    "$set, $match beside another": (_ALL, lambda q: [{"$set": {"f": _COMPUTED}}, {"$match": {"$and": [q, _ANY]}},
+                                                     _IDS]),
+    "$graphLookup, $replaceWith, $match beside another": (_SOME, lambda q: [*_whole(), {"$match": {"$and": [q, _ANY]}},
+                                                                            _IDS]),
     "$facet": (_ALL, lambda q: [{"$facet": {"found": [{"$match": q}, _IDS]}}, *_unpacked("found")]),
     "$lookup": (_ONE, lambda q: _lookup({"$match": q})),
     "$lookup with $replaceWith": (_ONE, lambda q: _lookup({"$replaceWith": "$$ROOT"}, {"$match": q})),
