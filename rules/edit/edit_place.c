@@ -153,6 +153,15 @@ static enum edit_outcome unreadable(struct edit *edit)
 	return refuse(edit, ERROR_WRITE_CONFLICT, "the server's reply on the array can't be read");
 }
 
+/* The time that $currentDate stands for. */
+static bool keep_time(struct edit *edit)
+{
+	struct element *now = &edit->place.update.now;
+
+	return document_find(buffer_view(&edit->place.main), "now", now) &&
+	       now->type == BSON_BYTE_DATE;
+}
+
 static enum edit_outcome take_hold(struct edit *edit, const struct packet *reply)
 {
 	struct element value, collated, part;
@@ -171,6 +180,8 @@ static enum edit_outcome take_hold(struct edit *edit, const struct packet *reply
 		return unreadable(edit);
 	edit->place.main.length = 0;
 	buffer_append(&edit->place.main, value.value.data, value.value.length);
+	if (edit->place.update.dated && !keep_time(edit))
+		return unreadable(edit);
 	return was_pending(edit) ? edit_send_clean(edit) : edit_send_tiles(edit);
 }
 

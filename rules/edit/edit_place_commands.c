@@ -130,13 +130,13 @@ enum edit_outcome edit_send_hold(struct edit *edit)
 		"@state}}]}, update: {$set: {'_spill.@key': {e: @editions, ..@beside}}}, fields: "
 		"{_id: 0, head: @head, tail: {$cond: [true, {$slice: ['$@main', @from, "
 		"2147483647]}, 0]}, bytes: {$bsonSize: '$$ROOT'}, collated: " EXPRESSION_IS_COLLATED
-		"}, "
-		"collation: @collation}",
+		", ..@time}, collation: @collation}",
 		FILLS(edit), fill("state", &state), fill_with("editions", write_editions, edit),
 		fill_spliced("beside", splice_beside, edit),
 		fill_template("head", head > 0 ? "{$cond: [true, {$slice: ['$@main', @from]}, 0]}"
 					       : "{$literal: []}"),
-		fill("from", head));
+		fill("from", head),
+		fill_template("time", edit->place.update.dated ? "{now: '$$NOW'}" : "{}"));
 }
 
 /* ---- what an edit has left that died ---- */

@@ -337,13 +337,12 @@ static bool is_matched(struct bytes rest)
 	return bytes_are(rest, ".$") || bytes_begin_with(rest, ".$.");
 }
 
-/* Operators that give each element what it would have in the whole array, too. ($currentDate is
- * another moment in each batch.) */
+/* Operators that give each element what it would have in the whole array, too. */
 static bool changes_alone(struct bytes verb)
 {
-	static const char *const verbs[] = {"$set", "$unset", "$inc",  "$mul",
-					    "$min", "$max",   "$bit",  "$addToSet",
-					    "$pop", "$pull",  "$push", "$pullAll"};
+	static const char *const verbs[] = {"$set",  "$unset",   "$inc",        "$mul", "$min",
+					    "$max",  "$bit",     "$addToSet",   "$pop", "$pull",
+					    "$push", "$pullAll", "$currentDate"};
 
 	return is_one_of(verb, verbs, sizeof(verbs) / sizeof(*verbs));
 }
@@ -377,6 +376,20 @@ static bool judge_array(struct place_update *place, const struct change *change,
 	return true;
 }
 
+/* A time stamp is another one each time that mongod gives it. */
+static bool judge_date(struct place_update *place, const struct change *change)
+{
+	struct bytes type;
+
+	if (!bytes_are(change->verb, "$currentDate"))
+		return true;
+	place->dated = true;
+	return change->value.type == BSON_BYTE_BOOL ||
+	       (change->value.type == BSON_BYTE_DOCUMENT &&
+		document_find_string(change->value.value, "$type", &type) &&
+		bytes_are(type, "date"));
+}
+
 static bool judge_elements(struct place_update *place, struct bytes name,
 			   const struct element *filters, const struct rule *rule)
 {
@@ -403,7 +416,7 @@ static bool judge_change(struct place_update *place, const struct change *change
 		return false;
 	rest = rest_of(change->path, rule);
 	if (filter_name(rest, &name))
-		return judge_elements(place, name, filters, rule);
+		return judge_date(place, change) && judge_elements(place, name, filters, rule);
 	if (is_matched(rest))
 		place->kind = PLACE_MATCHED;
 	else if (index_length(rest, &place->at) > 0)
@@ -479,31 +492,55 @@ static void write_path(struct buffer *path, struct bytes name, const struct inst
 	buffer_append(path, "", 1);
 }
 
-/* An operator of which nothing is left stays away. */
-static void write_operator(struct buffer *out, const struct element *verb,
-			   const struct instead *instead)
+/* The fields of an operator that are meant. `dated`: with the time, instead of their values. */
+static bool write_fields(struct buffer *out, const struct element *verb,
+			 const struct instead *instead, bool dated)
 {
-	auto_free char *name = must_strndup((const char *)verb->name.data, verb->name.length);
-	size_t mark = out->length, start = writer_open_document(out, name);
 	struct cursor cursor;
 	struct element field;
 	bool any = false;
 
-	if (verb->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, verb->value))
-		while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-			bool on_array = is_on_array(field.name, instead->rule);
-			auto_buffer struct buffer path = {0};
+	if (verb->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, verb->value))
+		return false;
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		bool on_array = is_on_array(field.name, instead->rule);
+		auto_buffer struct buffer path = {0};
 
-			if (on_array ? instead->at < 0 : !instead->rest)
-				continue;
-			any = true;
-			if (on_array) {
-				write_path(&path, field.name, instead);
-				writer_renamed(out, (const char *)path.data, &field);
-			} else {
-				writer_element(out, &field);
-			}
+		if (on_array ? instead->at < 0 : !instead->rest || dated)
+			continue;
+		any = true;
+		if (!on_array) {
+			writer_element(out, &field);
+			continue;
 		}
+		write_path(&path, field.name, instead);
+		if (dated)
+			writer_renamed(out, (const char *)path.data, &instead->place->now);
+		else
+			writer_renamed(out, (const char *)path.data, &field);
+	}
+	return any;
+}
+
+static bool is_dated(const struct instead *instead, const struct element *verb)
+{
+	return instead->place->dated && element_is(verb, "$currentDate");
+}
+
+/* An operator of which nothing is left stays away. `dates`: $currentDate, if $set does its work. */
+static void write_operator(struct buffer *out, const struct element *verb,
+			   const struct element *dates, const struct instead *instead)
+{
+	auto_free char *name = must_strndup((const char *)verb->name.data, verb->name.length);
+	size_t mark = out->length, start = writer_open_document(out, name);
+	struct instead other = *instead;
+	bool any;
+
+	if (is_dated(instead, verb))
+		other.at = -1;
+	any = write_fields(out, verb, &other, false);
+	if (dates)
+		any |= write_fields(out, dates, instead, true);
 	if (any)
 		writer_close(out, start);
 	else
@@ -513,13 +550,23 @@ static void write_operator(struct buffer *out, const struct element *verb,
 static void write_update(struct buffer *out, const char *name, const struct element *update,
 			 const struct instead *instead)
 {
+	static const uint8_t empty[] = {5, 0, 0, 0, 0};
+	struct element dates = {.type = 0}, set, verb;
 	size_t u = writer_open_document(out, name);
 	struct cursor cursor;
-	struct element verb;
 
+	if (instead->place->dated)
+		require(document_find(update->value, "$currentDate", &dates)); /* it was judged */
+	if (dates.type != 0 && !document_find(update->value, "$set", &set)) {
+		set = (struct element){.type = BSON_BYTE_DOCUMENT, .value = {empty, sizeof(empty)}};
+		set.name = (struct bytes){(const uint8_t *)"$set", 4};
+		write_operator(out, &set, &dates, instead);
+	}
 	require(cursor_open(&cursor, update->value)); /* it has been classified */
 	while (cursor_next(&cursor, &verb) == CURSOR_ELEMENT)
-		write_operator(out, &verb, instead);
+		write_operator(out, &verb,
+			       dates.type != 0 && element_is(&verb, "$set") ? &dates : NULL,
+			       instead);
 	writer_close(out, u);
 }
 

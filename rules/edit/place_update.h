@@ -25,6 +25,8 @@ struct place_update {
 	struct buffer concerned; /* documents, one behind the other; rather too many batches meet
 				    them than too few */
 	struct buffer filters;   /* the array filters that it names, one behind the other */
+	bool dated;              /* $currentDate gives several elements one time: */
+	struct element now;      /* the server's, known before anything is written */
 };
 
 /* False where it is none. `filters`: the statement's arrayFilters; type 0: none. */

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from bson.binary import Binary
 from pymongo.errors import OperationFailure
-from test_place_random import RULES, SEED, Draw, begin, store_batches
+from test_place_random import RULES, SEED, Draw, begin, store_batches, timeless
 
 from support.editions import array_of, empty
 from support.operate import spill
@@ -41,7 +41,7 @@ class Side:
     def edit(self, filter, update, filters, images):
         try:
             if images:
-                return repr(self.collection.find_one_and_update(
+                return timeless(self.collection.find_one_and_update(
                     {"_id": "one", **filter}, update, {"outlier": 0}, array_filters=filters,
                     return_document=images == "after", session=self.session))
             done = self.collection.update_one({"_id": "one", **filter}, update, array_filters=filters,
@@ -51,10 +51,10 @@ class Side:
             return error.code
 
     def array(self):
-        return repr(self.collection.find_one({"_id": "one"}, {"outlier": 0}, session=self.session).get("list"))
+        return timeless(self.collection.find_one({"_id": "one"}, {"outlier": 0}, session=self.session).get("list"))
 
     def outside(self):
-        return repr(self.collection.find_one({"_id": "one"}, {"outlier": 0}).get("list"))
+        return timeless(self.collection.find_one({"_id": "one"}, {"outlier": 0}).get("list"))
 
     def end(self, commits):
         try:
@@ -82,7 +82,7 @@ def transact(shop, books, draw):
         commits = draw.one(True, True, False)
         assert spilled.end(commits) == model.end(commits)
         after = model.outside()
-        assert spilled.outside() == after and repr(array_of(shop, "one")) == after
+        assert spilled.outside() == after and timeless(array_of(shop, "one")) == after
     return 0, changed if commits else 0
 
 

@@ -100,7 +100,7 @@ Test(place_update, what_needs_the_whole_array_is_none)
 		"{\"$set\": {\"a\": 1}}",
 		"{\"$set\": {\"b\": 1}}",
 		"{\"$rename\": {\"a.f\": \"b\"}}",
-		"{\"$currentDate\": {\"a.f.$[].at\": true}}",
+		"{\"$currentDate\": {\"a.f.$[].at\": {\"$type\": \"timestamp\"}}}",
 		"{\"$set\": {\"a.f.03\": 1}}",
 		"{\"$set\": {\"a.f.3\": 1, \"a.f.4\": 1}}",
 		"{\"$set\": {\"a.f.3\": 1, \"a.f.$[].k\": 1}}",
@@ -126,6 +126,7 @@ Test(place_update, elements_in_documents_of_their_own_are_left)
 /* What a batch and main get; `at`: the element's place there. */
 static const char *written(const char *update, int64_t at, bool main)
 {
+	static const uint8_t five[8] = {5};
 	struct element u = of_json(update, BSON_BYTE_DOCUMENT), none = {.type = 0};
 	auto_buffer struct buffer out = {0};
 	struct place_update place;
@@ -133,6 +134,7 @@ static const char *written(const char *update, int64_t at, bool main)
 	size_t document;
 
 	cr_assert(place_update_judge(&u, &none, &batches, &place), "%s", update);
+	place.now = (struct element){.type = BSON_BYTE_DATE, .value = {five, sizeof(five)}};
 	document = writer_open(&out);
 	if (main)
 		place_update_write_main(&out, "u", &u, &place, &batches, at);
@@ -167,4 +169,24 @@ Test(place_update, main_gets_the_rest_and_its_own_part_of_the_array)
 		written("{\"$set\": {\"b\": 1, \"a.f.7.k\": 2}, \"$inc\": {\"c\": 1}}", -1, true),
 		"{ \"u\" : { \"$set\" : { \"b\" : 1 }, \"$inc\" : { \"c\" : 1 } } }");
 	cr_expect_str_eq(written("{\"$pop\": {\"a.f\": 1}}", -1, true), "{ \"u\" : {  } }");
+}
+
+#define FIVE "{ \"$date\" : \"1970-01-01T00:00:00.005Z\" }"
+#define B ", \"b\": true"
+
+Test(place_update, several_elements_get_the_time_by_set)
+{
+	cr_expect_str_eq(written("{\"$currentDate\": {\"a.f.$[].at\": true" B "}}", 0, false),
+			 "{ \"u\" : { \"$set\" : { \"part.$[].at\" : " FIVE " } } }");
+	cr_expect_str_eq(written("{\"$currentDate\": {\"a.f.$[].at\": true" B "}}", 0, true),
+			 "{ \"u\" : { \"$set\" : { \"a.f.$[].at\" : " FIVE " }, "
+			 "\"$currentDate\" : { \"b\" : true } } }");
+	cr_expect_str_eq(written("{\"$currentDate\": {\"a.f.$[].at\": true" B "}}", -1, true),
+			 "{ \"u\" : { \"$currentDate\" : { \"b\" : true } } }");
+	cr_expect_str_eq(
+		written("{\"$set\": {\"a.f.$[].k\": 2}, \"$currentDate\": {\"a.f.$[].at\": true}}",
+			0, false),
+		"{ \"u\" : { \"$set\" : { \"part.$[].k\" : 2, \"part.$[].at\" : " FIVE " } } }");
+	cr_expect_str_eq(written("{\"$currentDate\": {\"a.f.3\": true}}", 1, false),
+			 "{ \"u\" : { \"$currentDate\" : { \"part.1\" : true } } }");
 }
