@@ -80,6 +80,7 @@ static void keep_link(void *context, struct bytes document)
 {
 	struct adopt_links *links = context;
 	struct element link = {.type = BSON_BYTE_NULL}, same;
+	auto_buffer struct buffer entry = {0};
 	size_t *slot, start;
 	int64_t whole;
 
@@ -91,9 +92,10 @@ static void keep_link(void *context, struct bytes document)
 		return;
 	*slot = links->all.length + 1;
 	links->count++;
-	start = writer_open(&links->all);
-	writer_renamed(&links->all, "_id", &link);
-	writer_close(&links->all, start);
+	start = writer_open(&entry); /* apart: `all` may have any length */
+	writer_renamed(&entry, "_id", &link);
+	writer_close(&entry, start);
+	buffer_append(&links->all, entry.data, entry.length);
 }
 
 static void write_by_hand(struct buffer *out, const char *name, const struct rule *rule)
