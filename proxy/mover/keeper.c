@@ -75,7 +75,13 @@ static enum mover_check check_rules(struct keeper *keeper, char *reason, size_t 
 			continue;
 		target = target_get(mover->targets, rule, bytes_of(rule->database),
 				    bytes_of(rule->collection));
-		require(target);
+		if (!target) {
+			snprintf(reason, size,
+				 "'%s.%s' can't be looked at: too many namespaces are known, or "
+				 "the rules are being changed",
+				 rule->database, rule->collection);
+			return MOVER_CHECK_NO_SERVER;
+		}
 		/* What was found unfit may have been mended. */
 		if (judgement_renew_silently(mover, keeper->link, target,
 					     target->fitness == FITNESS_UNFIT,
