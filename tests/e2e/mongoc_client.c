@@ -98,17 +98,19 @@ static void delete_book(mongoc_collection_t *books, const bson_t *selector)
 		fail("delete: %s", error.message);
 }
 
+/* The reply has the label by which the driver runs the transaction again. */
 static bool push_inside(mongoc_client_session_t *session, void *context, bson_t **reply,
 			bson_error_t *error)
 {
 	mongoc_collection_t *books = mongoc_client_get_collection(
 		mongoc_client_session_get_client(session), "shop", "books");
 	bson_t *change = BCON_NEW("$push", "{", "buyers", BCON_INT32(IN_THE_END), "}");
-	bson_t options = BSON_INITIALIZER;
+	bson_t options = BSON_INITIALIZER, answer = BSON_INITIALIZER;
 	bool done = mongoc_client_session_append(session, &options, error) &&
-		    mongoc_collection_update_one(books, context, change, &options, NULL, error);
+		    mongoc_collection_update_one(books, context, change, &options, &answer, error);
 
-	(void)reply;
+	*reply = bson_copy(&answer);
+	bson_destroy(&answer);
 	bson_destroy(&options);
 	bson_destroy(change);
 	mongoc_collection_destroy(books);
