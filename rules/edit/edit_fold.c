@@ -378,7 +378,9 @@ enum edit_outcome edit_take_fold(struct edit *edit, struct packet *reply)
 	if (!summary->readable)
 		return edit_fail(edit, reply);
 	if (code == ERROR_OBJECT_TOO_LARGE || code == ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE)
-		return too_large(edit);
+		return edit_in_transaction(edit) /* which the error has ended */
+			       ? edit_refuse(edit, ERROR_OBJECT_TOO_LARGE, EDIT_TOO_LARGE)
+			       : too_large(edit);
 	if (!summary->ok)
 		return edit_fail(edit, reply);
 	if (code != 0)
