@@ -241,13 +241,16 @@ enum edit_outcome edit_send_hits(struct edit *edit)
 	if (edit->place.aim.where == PLACE_IN_BATCH)
 		return COMMAND(edit, PLACE_HITS, "{find: @overflow, filter: {..@aimed}}",
 			       FILLS(edit), fill_spliced("aimed", splice_aimed, edit));
-	return COMMAND(edit, PLACE_HITS,
-		       "{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS
-		       ", ..@concerned}, "
-		       "collation: @collation}",
-		       FILLS(edit),
-		       fill_template("concerned", update->all ? "{}" : "{$or: [..@conditions]}"),
-		       fill_documents("conditions", buffer_view(&update->concerned)));
+	return COMMAND(
+		edit, PLACE_HITS,
+		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS ", ..@concerned}, "
+		"collation: @collation}",
+		FILLS(edit),
+		fill_template("concerned", update->all ? "{}"
+					   : update->concerned.length == 0
+						   ? "{_id: {$in: []}}" /* {$pullAll: {f: []}} */
+						   : "{$or: [..@conditions]}"),
+		fill_documents("conditions", buffer_view(&update->concerned)));
 }
 
 enum edit_outcome edit_send_hits_on(struct edit *edit)

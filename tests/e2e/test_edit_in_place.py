@@ -143,7 +143,8 @@ def test_statements_of_one_command(books, shop, array):
 REFUSED = {
     "the whole order": lambda books: books.update_one({"_id": "long"}, {"$push": {"list": {"$each": [1], "$sort": 1}}}),
     "a pipeline": lambda books: books.update_one({"_id": "long"}, [{"$set": {"list": {"$reverseArray": "$list"}}}]),
-    "a date": lambda books: books.update_one({"_id": "long"}, {"$currentDate": {"list.$[].at": True}}),
+    "time stamps": lambda books: books.update_one({"_id": "long"},
+                                                  {"$currentDate": {"list.$[].at": {"$type": "timestamp"}}}),
     "several values": lambda books: books.update_one({"_id": "long"}, {"$addToSet": {"list": {"$each": [1, 2]}}}),
 }
 

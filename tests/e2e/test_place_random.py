@@ -104,7 +104,7 @@ class Draw:
         if kind < 0.25:
             update = {"$pull": {"list": self.pulled()}}
         elif kind < 0.3:
-            update = {"$pullAll": {"list": [self.value() for _ in range(3)]}}
+            update = {"$pullAll": {"list": [self.value() for _ in range(self.one(0, 3, 3))]}}
         elif kind < 0.35:
             update = self.change("list.$[]")
         elif kind < 0.45:
