@@ -19,6 +19,7 @@ def arguments():
     parser.add_argument("--reads", action="store_true", help="mostly reads of arrays")
     parser.add_argument("--multis", action="store_true", help="mostly writes of several documents")
     parser.add_argument("--mixed", action="store_true", help="every other episode mostly reads arrays")
+    parser.add_argument("--in-place", action="store_true", help="arrays are edited in place, or edits refused")
     parser.add_argument("--no-shrink", action="store_true", help="say only that something was found")
     given = parser.parse_args()
     if given.ops is None and given.seconds is None:
@@ -34,11 +35,11 @@ def main():
         return 1 if found else 0
     seed = random.SystemRandom().randrange(2**31) if given.seed is None else given.seed
     campaign = Campaign(seed, given.direct, not given.no_shrink, elements=given.elements, reads=given.reads,
-                        multis=given.multis, mixed=given.mixed)
+                        multis=given.multis, mixed=given.mixed, in_place=given.in_place)
     try:
         campaign.run(given.ops, given.seconds, given.first)
         campaign.report()
-        if not given.direct and not given.reads and not given.multis:
+        if not (given.direct or given.reads or given.multis or given.in_place):
             campaign.require_coverage()
     except Failed as failure:
         print(f"oracle: FAILED with seed {seed}\n{failure}")

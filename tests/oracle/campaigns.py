@@ -19,10 +19,11 @@ class Campaign:
     """A run: its seed, how far it got, what it covered."""
 
     def __init__(self, seed, direct=False, shrinks=True, say=print, elements=False, reads=False,
-                 multis=False, mixed=False):
+                 multis=False, mixed=False, in_place=False):
         self.seed = seed
         self.direct = direct
         self.elements = elements
+        self.in_place = in_place
         self.reads = reads
         self.multis = multis
         self.mixed = mixed
@@ -31,13 +32,14 @@ class Campaign:
         self.coverage = Coverage()
         self.operations = 0
         self.retried = 0
+        self.refused = 0
 
     def run(self, most_operations=None, most_seconds=None, first=0, until_covered=False):
         """Raises Failed at the first disagreement; `until_covered` goes on while the time allows."""
         self.say(f"oracle: seed {self.seed}")
         began = time.monotonic()
         number = first
-        with World(self.direct, self.elements) as world:
+        with World(self.direct, self.elements, self.in_place) as world:
             while most_seconds is None or time.monotonic() - began < most_seconds:
                 if most_operations is not None and self.operations >= most_operations:
                     if not until_covered or not self.missing():
@@ -45,7 +47,10 @@ class Campaign:
                 self._run_one(world, number)
                 number += 1
             self.retried += sum(arm.transactions_retried for arm in world.arms)
+            self.refused += world.refused
         seconds = time.monotonic() - began
+        if self.in_place:
+            self.say(f"oracle: {self.refused} operations were refused")
         self.say(f"oracle: {self.operations} operations in {number - first} episodes, "
                  f"{seconds:.0f} s, {self.retried} transactions met a mover")
 
@@ -64,7 +69,8 @@ class Campaign:
         if self.shrinks:
             small, why = shrink(world, episode, disagreement)
         path = build_folder() / f"oracle-{self.seed}-{episode.layout.collection}.json"
-        path.write_text(json.dumps(small.to_json(self.seed), indent=1) + "\n")
+        case = {**small.to_json(self.seed), "in_place": self.in_place}
+        path.write_text(json.dumps(case, indent=1) + "\n")
         made = "\n".join(_line(operation) for operation in small.made)
         return f"{why}\n{len(small.made)} operations do it:\n{made}\nreplay: tests/oracle/run --replay {path}"
 
@@ -129,7 +135,7 @@ def replay(path):
     """Runs a case that was written down; the disagreement, None where there is none now."""
     with open(path) as file:
         case = json.load(file)
-    with World(elements=case["layout"].startswith(OF_ELEMENTS)) as world:
+    with World(elements=case["layout"].startswith(OF_ELEMENTS), in_place=case.get("in_place", False)) as world:
         episode = Episode.from_json(case, world.layouts)
         try:
             episode.run(world)

@@ -14,7 +14,7 @@ class Layout:
     that no comparison may look at, `collation` the collection's default.
     """
 
-    def __init__(self, name, threshold, rules, masked=(), collation=None):
+    def __init__(self, name, threshold, rules, masked=(), collation=None, more=None):
         self.kind = name
         self.collection = f"{name}{threshold}"
         self.threshold = threshold
@@ -23,6 +23,7 @@ class Layout:
         self.keeps_garbage = any(rule["gc_delay"] != "0s" for rule in rules)
         self.keeps_images = all(rule["gc_delay"] != "0s" for rule in rules)
         self._rules = rules
+        self._more = more or {}
 
     @property
     def arrays(self):
@@ -36,6 +37,7 @@ class Layout:
                 "namespace": f"{database}.{self.collection}",
                 "threshold": self.threshold,
                 **SETTLE,
+                **self._more,
                 **rule,
                 "overflow": self._overflow(rule["overflow"], place),
             }
@@ -92,12 +94,12 @@ def _as_elements(rule):
     return {**rule, "overflow": {**kept, "layout": "elements", "link": link, "indexes": [{"keys": {"y": 1}}]}}
 
 
-def all_layouts(elements=False):
+def all_layouts(elements=False, in_place=False):
     kinds = _kinds()
     if elements:
         kinds = {f"{OF_ELEMENTS}{name}": ([_as_elements(rule) for rule in rules], *rest)
                  for name, (rules, *rest) in kinds.items()}
     return [
-        Layout(name, threshold, *parts)
+        Layout(name, threshold, *parts, more={"fold_limit": "1B"} if in_place else None)
         for name, parts in kinds.items() for threshold in THRESHOLDS
     ]

@@ -32,3 +32,10 @@ def test_the_oracle_finds_nothing_where_there_is_nothing():
 def test_documents_of_one_element():
     """A little of each run; more by `run --elements`."""
     Campaign(SEED, elements=True).run(most_operations=400)
+
+
+def test_arrays_that_are_not_taken_back():
+    """They are edited in place, or the edit is refused. A little of each run; more by `run --in-place`."""
+    campaign = Campaign(SEED, in_place=True)
+    campaign.run(most_operations=160 if SANITIZED else 400)
+    assert 0 < campaign.refused < campaign.operations / 10

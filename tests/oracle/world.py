@@ -27,12 +27,15 @@ class World:
     """Context manager: mongod, two Spillways that know nothing of each other, and the two arms.
 
     With `direct` the ruled arm too goes straight to mongod: the oracle must then find nothing.
-    With `elements` the overflow has one document an element.
+    With `elements` the overflow has one document an element. With `in_place` no array is folded back: it is edited
+    in place, or Spillway refuses.
     """
 
-    def __init__(self, direct=False, elements=False):
+    def __init__(self, direct=False, elements=False, in_place=False):
         self.direct = direct
-        self.layouts = all_layouts(elements)
+        self.in_place = in_place
+        self.refused = 0  # operations that can't be done in place
+        self.layouts = all_layouts(elements, in_place)
         self.stack = contextlib.ExitStack()
         self.cluster = None
         self.spillways = []
