@@ -180,6 +180,17 @@ def test_a_transaction_includes_the_edits(client, shop, books, array, commits):
     same(shop, books)
 
 
+def test_what_fits_again_is_folded_back_in_a_transaction(client, books, shop, array):
+    with client.start_session() as session, session.start_transaction():
+        for gone in ({"$gte": 20}, 5):
+            done = books.update_one({"_id": "long"}, {"$pull": {"list": {"n": gone}}}, session=session)
+            assert done.modified_count == 1
+        inside = books.find_one({"_id": "long"}, session=session)["list"]
+    assert inside == [array[each] for each in range(20) if each != 5]
+    assert "_spill" not in shop.books.find_one({"_id": "long"})
+    assert books.find_one({"_id": "long"})["list"] == inside
+
+
 def test_what_fits_again_is_folded_back(books, shop, array):
     books.update_one({"_id": "long"}, {"$pull": {"list": {"n": {"$gte": 20}}}})
     assert "e" in shop.books.find_one({"_id": "long"})["_spill"]["list"]
