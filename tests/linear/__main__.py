@@ -23,6 +23,7 @@ def arguments():
     parser.add_argument("--clients", type=int, default=4, help="of each key")
     parser.add_argument("--without", action="append", default=[],
                         help="an operation to leave out, as model.go names it")
+    parser.add_argument("--in-place", action="store_true", help="arrays are edited in place, never taken back")
     return parser.parse_args()
 
 
@@ -31,7 +32,7 @@ def main():
     chosen = asked.only or KINDS
     kinds = tuple(chosen[i % len(chosen)] for i in range(asked.kills))
     run = Run(Plan(asked.seed, asked.operations, kinds, asked.seconds, asked.concern, asked.pause, asked.slots,
-                   asked.clients, tuple(asked.without)))
+                   asked.clients, tuple(asked.without), asked.in_place))
     run.run()
     return 1 if run.found() else 0
 

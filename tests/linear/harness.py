@@ -22,6 +22,7 @@ RULE = {
     "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part",
                  "batch": {"size": 3}},
 }
+WHOLE = ("push at", "push keep")  # edits that need the order of the whole array
 FIELDS = ("operations", "keys", "unknown")
 
 
@@ -38,6 +39,13 @@ class Plan:
     slots: int = 6
     clients: int = 4
     without: tuple = ()  # operations that are left out
+    in_place: bool = False  # no array is ever taken back
+
+    def rule(self):
+        return {**RULE, "fold_limit": "1B"} if self.in_place else RULE
+
+    def left_out(self):
+        return (*self.without, *WHOLE) if self.in_place else self.without
 
 
 class Run:
@@ -61,7 +69,8 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             cluster = stack.enter_context(Cluster(members=3))
-            spillways = [stack.enter_context(Spillway(cluster.members, [RULE], name=f"spillway{i}")) for i in range(2)]
+            spillways = [stack.enter_context(Spillway(cluster.members, [self.plan.rule()], name=f"spillway{i}"))
+                         for i in range(2)]
             self._drive(cluster, spillways)
             if self.plan.concern == "majority":
                 require_sound(cluster)
@@ -74,7 +83,7 @@ class Run:
         uris = [uri(spillway.ports) for spillway in spillways]
         control = uri(member.port for member in cluster.members)
         options = {"seed": self.plan.seed, "concern": self.plan.concern, "slots": self.plan.slots,
-                   "clients": self.plan.clients, "without": "|".join(self.plan.without)}
+                   "clients": self.plan.clients, "without": "|".join(self.plan.left_out())}
         with Driver(self.history, uris, control, **options) as driver:
             faults = Faults(cluster, spillways, driver, self.random)
             began = time.monotonic()
