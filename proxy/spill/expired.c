@@ -4,6 +4,9 @@
 #include "proxy/upstream/clauses.h"
 #include "rules/rule/overflow_document.h"
 
+/* By one transaction: mongod ends one after a minute, and takes no command above 16 MB. */
+#define REMOVED_AT_ONCE 1000
+
 void expired_note(struct expired *expired, const struct state *state)
 {
 	*expired = (struct expired){.any = true,
@@ -22,7 +25,9 @@ struct removing {
 	const struct mover_target *target;
 	const struct element *id;
 	const struct expired *expired;
+	bool pending;        /* it was not looked yet what an edit has left that died */
 	struct buffer found; /* {_id, number, position}, one behind the other */
+	size_t count;        /* of these */
 };
 
 #define NAMES(removing) \
@@ -43,6 +48,7 @@ static void take(void *context, struct bytes document)
 	struct removing *removing = context;
 
 	buffer_append(&removing->found, document.data, document.length);
+	removing->count++;
 }
 
 static enum link_result find(struct removing *removing)
@@ -51,8 +57,9 @@ static enum link_result find(struct removing *removing)
 		removing->link, removing->target->overflow_database, take, removing,
 		"{find: @overflow, filter: {'@link': {$eq: @id}, $or: [{'_spill.g': {$in: [@older, "
 		"@later]}, '_spill.u': {$lte: @edition}}, {'_spill.g': @older, '_spill.p': {$gte: "
-		"@bound}}]}, projection: {_id: 1, number: '$@order', position: '$_spill.p'}}",
-		NAMES(removing));
+		"@bound}}]}, projection: {_id: 1, number: '$@order', position: '$_spill.p'}, "
+		"limit: @most}",
+		NAMES(removing), fill("most", REMOVED_AT_ONCE));
 }
 
 static void splice_ids(struct buffer *out, size_t *place, const void *context)
@@ -145,7 +152,7 @@ static enum link_result transact(struct removing *removing, bool *any)
 	enum link_result result = LINK_DONE;
 
 	*any = false;
-	if (removing->expired->pending)
+	if (removing->pending)
 		result = clean(removing, any);
 	if (result == LINK_DONE)
 		result = find(removing);
@@ -156,23 +163,37 @@ static enum link_result transact(struct removing *removing, bool *any)
 	return result == LINK_DONE ? hand_numbers_on(removing) : result;
 }
 
+static enum link_result remove_some(struct removing *removing)
+{
+	enum link_result result = link_begin(removing->link);
+	bool any;
+
+	removing->found.length = removing->count = 0;
+	if (result != LINK_DONE)
+		return result;
+	result = transact(removing, &any);
+	if (result == LINK_DONE && any)
+		return link_commit(removing->link);
+	link_abort(removing->link);
+	return result;
+}
+
 must_check enum link_result expired_remove(struct link *link, const struct mover_target *target,
 					   const struct element *id, const struct expired *expired)
 {
-	struct removing removing = {link, target, id, expired, {0}};
-	enum link_result result;
-	bool any;
+	struct removing removing = {.link = link,
+				    .target = target,
+				    .id = id,
+				    .expired = expired,
+				    .pending = expired->pending};
+	enum link_result result = LINK_DONE;
 
 	if (link_standalone(link))
 		return LINK_DONE;
-	result = link_begin(link);
-	if (result == LINK_DONE) {
-		result = transact(&removing, &any);
-		if (result == LINK_DONE && any)
-			result = link_commit(link);
-		else
-			link_abort(link);
-	}
+	do {
+		result = remove_some(&removing);
+		removing.pending = false;
+	} while (result == LINK_DONE && removing.count == REMOVED_AT_ONCE);
 	buffer_fini(&removing.found);
 	return result;
 }

@@ -15,6 +15,6 @@ struct expired {
 };
 
 void expired_note(struct expired *expired, const struct state *state);
-/* G2 and G3, gc_delay later: one transaction. */
+/* G2 and G3, gc_delay later: a transaction, or several where one would be too large. */
 must_check enum link_result expired_remove(struct link *link, const struct mover_target *target,
 					   const struct element *id, const struct expired *expired);
