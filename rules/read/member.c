@@ -13,6 +13,7 @@
 #include "rules/rule/state.h"
 
 #define COLLATED NAME_STATE "/collated"
+#define LIST_MOST (15 << 20) /* bytes */
 
 /* ---- which finds ---- */
 
@@ -379,6 +380,13 @@ static bool open_batch(const struct packet *reply, struct cursor *documents)
 	       cursor_open(documents, cursor.batch);
 }
 
+/* A list that is all there: mongod ends a single batch at 16 MB without a word. Its documents are
+ * short ones. */
+static bool open_list(const struct packet *reply, struct cursor *documents)
+{
+	return open_batch(reply, documents) && (size_t)(documents->end - documents->at) < LIST_MOST;
+}
+
 /* mongod's find gives a field once or twice, as its plan is. */
 static bool has_twice(struct bytes document)
 {
@@ -508,7 +516,7 @@ enum member_found member_take_all(const struct member *member, const struct pack
 	int64_t covered = 0, position, end;
 	struct cursor documents;
 
-	if (!open_batch(reply, &documents))
+	if (!open_list(reply, &documents))
 		return MEMBER_UNSURE;
 	if (member_is_edited(member))
 		return member_edited_take_all(member, documents);
@@ -531,8 +539,8 @@ enum member_found member_take_later(const struct member *member, const struct pa
 {
 	struct cursor documents;
 
-	return open_batch(reply, &documents) ? member_edited_take_later(member, documents)
-					     : MEMBER_UNSURE;
+	return open_list(reply, &documents) ? member_edited_take_later(member, documents)
+					    : MEMBER_UNSURE;
 }
 
 /* ---- the answer ---- */

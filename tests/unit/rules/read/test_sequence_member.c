@@ -387,6 +387,24 @@ Test(sequence_member, what_an_edit_may_have_changed_is_no_answer)
 		expect_asks(asks[i], asks[i][2]);
 }
 
+/* What mongod has left out may have changed the element, or have it. */
+Test(sequence_member, a_list_that_the_server_may_have_cut_is_no_answer)
+{
+	static const char *const hits[] = {PLACED(G1, 4, "", 4), ""};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(hits); i++) {
+		start(ASKS_INT);
+		play_reply(&play, REPLY(EDITED));
+		play_reply(&play, made_text(REPLY("%s"), hits[i]));
+		play_reply(&play, made_text(REPLY("{'_spill': {'g': " G2
+						  ", 'p': 0, 'w': 4}, '_spill/length': 3, 'pad': "
+						  "'%0*d'}"),
+					    15 << 20, 0));
+		expect_put_together();
+		play_close(&play);
+	}
+}
+
 Test(sequence_member, an_edition_that_is_all_there_proves_that_no_element_is)
 {
 	start(ASKS_INT);
