@@ -399,6 +399,15 @@ static enum edit_outcome take(struct edit *edit, struct packet *reply)
 	return end(edit);
 }
 
+/* mongod ends a batch at 16 MB. HITS alone asks for more. */
+static bool is_cut(const struct edit *edit, const struct packet *reply)
+{
+	struct reply_cursor cursor = reply_read_cursor(reply->summary.cursor);
+	int64_t id;
+
+	return edit->place.step != PLACE_HITS && element_integer(&cursor.id, &id) && id != 0;
+}
+
 enum edit_outcome edit_take_place(struct edit *edit, struct packet *reply)
 {
 	int64_t code = edit_error_code(&reply->summary);
@@ -416,6 +425,11 @@ enum edit_outcome edit_take_place(struct edit *edit, struct packet *reply)
 		return take_error(edit, reply, code);
 	if (step != PLACE_COMMIT && sequence_time_left(edit->sequence, edit->input) == 0)
 		return refuse(edit, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
+	if (is_cut(edit, reply))
+		return refuse(edit, ERROR_OBJECT_TOO_LARGE,
+			      EDIT_TOO_LARGE "; to edit it in place, the list of its overflow "
+					     "documents may not pass 16 MB, either: let each hold "
+					     "more elements (batch.size)");
 	return take(edit, reply);
 }
 

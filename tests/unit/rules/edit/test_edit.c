@@ -410,6 +410,26 @@ Test(edit, an_array_too_large_may_be_edited_in_place)
 	play_close(&play);
 }
 
+/* What is behind its end can't be told. */
+Test(edit, a_list_of_batches_that_the_server_cuts_is_refused)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	fold("{'ok': 0.0, 'code': 10334, 'errmsg': 'x'}");
+	play_reply(&play, "{'ok': 1.0, 'value': {'head': [], 'tail': [], 'bytes': 90}}");
+	play_reply(&play, CURSOR("{'_id': 1, '_spill': {'g': " G1 ", 'p': 0}, 'bytes': 90}", "9"));
+	cr_assert(play.sequence->end.holds);
+	play_reply(&play, "{'ok': 1.0}"); /* to its end */
+	cr_assert_not(play.sequence->end.holds);
+	play_expect_answer(&play,
+			   "{'n': 0, 'writeErrors': [{'index': 0, 'code': 10334, 'errmsg': 'the "
+			   "whole array, which this write needs in one document, passes 16 MB; to "
+			   "edit it in place, the list of its overflow documents may not pass 16 "
+			   "MB, either: let each hold more elements (batch.size)'}], 'nModified': "
+			   "0, 'ok': 1.0}");
+	play_close(&play);
+}
+
 Test(edit, an_array_too_large_ends_a_transaction)
 {
 	start(UPDATE(STATEMENT("{'_id': 1}", ""), ", " TRANSACTION));
