@@ -43,7 +43,11 @@ char *verify_overflow_name(const struct mover_target *target)
 
 void verify_keep_garbage(struct verifying *verifying, const struct element *link)
 {
-	template_write_document(&verifying->garbage, "{_id: @link}", fill("link", link));
+	auto_buffer struct buffer entry = {0};
+
+	template_write_document(&entry, "{_id: @link}", fill("link", link));
+	/* Apart: the list may have any length. */
+	buffer_append(&verifying->garbage, entry.data, entry.length);
 	verifying->garbage_since = clock_now();
 }
 
