@@ -165,7 +165,8 @@ void foremost_write_look(struct buffer *out, const struct foremost *foremost)
 {
 	template_write_fields(out,
 			      "{find: @overflow, filter: {..@unlinked}, sort: {@batch: @order}, "
-			      "limit: @batches, projection: {_id: 0, @link: 1}, singleBatch: true}",
+			      "limit: @batches, batchSize: @batches, projection: {_id: 0, @link: "
+			      "1}, singleBatch: true}",
 			      FILLS(foremost));
 }
 

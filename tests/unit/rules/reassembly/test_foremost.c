@@ -14,6 +14,7 @@
 #define LOOK(filter, limit) \
 	"{'find': 'books_more', 'filter': {" filter \
 	"}, 'sort': {'more': 1}, 'limit': {'$numberLong': '" #limit \
+	"'}, 'batchSize': {'$numberLong': '" #limit \
 	"'}, 'projection': {'_id': 0, 'book': 1}, 'singleBatch': true, '$db': 'shop', " NEAREST \
 	"}"
 #define WHOLE "$graphLookup $replaceWith $unset"
