@@ -62,6 +62,13 @@ void exported_close(struct exported *exported)
 	free(exported);
 }
 
+/* Nothing more came. What can't be read to its end is told once. */
+static enum exported_step end(struct exported *exported)
+{
+	exported->broken = ferror(exported->file);
+	return exported->broken ? EXPORTED_BROKEN : EXPORTED_END;
+}
+
 static enum exported_step read_line(struct exported *exported)
 {
 	ssize_t length;
@@ -71,7 +78,7 @@ static enum exported_step read_line(struct exported *exported)
 		length = getline(&exported->line, &exported->room, exported->file);
 	} while (length == 1 && exported->line[0] == '\n');
 	if (length <= 0)
-		return EXPORTED_END;
+		return end(exported);
 	bson = bson_new_from_json((const uint8_t *)exported->line, length, NULL);
 	exported->whole.length = 0;
 	if (!bson)
@@ -88,7 +95,7 @@ static enum exported_step read_bson(struct exported *exported)
 	int32_t length;
 
 	if (got == 0)
-		return EXPORTED_END;
+		return end(exported);
 	length = got == sizeof(head) ? load_int32(head) : 0;
 	exported->broken = length < LENGTH_LEAST || length > LENGTH_MOST;
 	if (exported->broken)
