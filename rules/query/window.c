@@ -10,7 +10,8 @@
 #include "rules/rule/names.h"
 #include "rules/query/read_options.h"
 
-#define FIRST_BATCH 101 /* of a find that names no size */
+#define FIRST_BATCH 101               /* of a find that names no size */
+#define ELEMENTS_MOST (INT64_MAX / 2) /* a state that says more is damaged */
 
 static const struct target *target_named(const struct ruled_namespace *namespace,
 					 const struct element *field)
@@ -229,6 +230,8 @@ enum window_fit window_cut(const struct window *window, size_t there, size_t hea
 	const int64_t asked = window_asks(window), total = (int64_t)(there + count);
 	int64_t from = start, to;
 
+	if (head > ELEMENTS_MOST || count > ELEMENTS_MOST)
+		return WINDOW_BROKEN;
 	if (start < 0 && !window->whole && (int64_t)head > window->target->rule->threshold)
 		return WINDOW_BEYOND;
 	if (there < head && (int64_t)there < asked)

@@ -182,6 +182,22 @@ Test(window, an_array_that_lacks_its_head_is_broken_and_a_long_head_needs_anothe
 	shop_close(&shop);
 }
 
+/* Their sums would be less than nothing. */
+Test(window, a_state_with_impossible_numbers_is_broken)
+{
+	struct window window;
+	struct window_cut cut;
+
+	shop = shop_open();
+	cr_assert(read_window("{'f': {'$slice': 5}}", &window));
+	cr_assert_eq(window_cut(&window, 9, 2, INT64_MAX, &cut), WINDOW_BROKEN);
+	cr_assert_eq(window_cut(&window, 9, INT64_MAX, 3, &cut), WINDOW_BROKEN);
+	cr_assert_eq(window_cut(&window, 9, 2, INT64_MAX / 2, &cut), WINDOW_FITS);
+	cr_assert_eq(cut.head + cut.until - cut.first, 5);
+	cr_assert_eq(cut.tail, 0);
+	shop_close(&shop);
+}
+
 Test(window, the_largest_numbers_there_are)
 {
 	struct window window;
