@@ -84,6 +84,21 @@ static enum sequence_outcome ask_part(struct sequence *sequence, const struct se
 	return sequence_send_command(sequence, body);
 }
 
+/* mongod ends a batch at 16 MB: a document may have many states. */
+static enum sequence_outcome ask_more(struct sequence *sequence, int64_t id)
+{
+	const struct stream *stream = stream_of(sequence);
+	const struct ruled_namespace *namespace = stream->parts[stream->asking].namespace;
+	size_t body = sequence_begin_command(sequence);
+
+	template_write_fields(&sequence->buffer,
+			      "{getMore: @id, collection: @collection, $db: @database}",
+			      fill("id", id), fill("collection", namespace->collection),
+			      fill("database", namespace->database));
+	sequence_write_cursor_fields(sequence);
+	return sequence_send_command(sequence, body);
+}
+
 /* Which documents have to be there before the first event. */
 static void note_wanted(struct stream *stream)
 {
@@ -243,7 +258,7 @@ enum sequence_outcome stream_take_states(struct sequence *sequence,
 			       : stream_fail_snapshot(sequence, first, input->reply);
 	reply = reply_read_cursor(input->reply->summary.cursor);
 	if (!reply.batch.data || !cursor_open(&cursor, reply.batch) ||
-	    !element_integer(&reply.id, &more) || more != 0)
+	    !element_integer(&reply.id, &more))
 		return stream_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
 				   "the server's reply can't be read; try again");
 	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT)
@@ -251,7 +266,7 @@ enum sequence_outcome stream_take_states(struct sequence *sequence,
 			return stream_fail(sequence, ERROR_DATA_CORRUPTION, RAISED_DAMAGED_WORDS);
 		else if (!learn(stream, document.value))
 			return fail_state(sequence, document.value);
-	return stream_ask_states(sequence, input);
+	return more != 0 ? ask_more(sequence, more) : stream_ask_states(sequence, input);
 }
 
 /* ---- earlier events ---- */
