@@ -146,8 +146,6 @@ enum sequence_outcome stream_fail_item(struct sequence *sequence, const struct s
 	return stream_fail(sequence, code, message);
 }
 
-static enum sequence_outcome answer(struct sequence *sequence, const struct sequence_input *input);
-
 /* ---- fullDocuments ---- */
 
 /* What the overflow was at the time of the event is not known any more. */
@@ -160,7 +158,7 @@ static enum sequence_outcome lose(struct sequence *sequence, const struct sequen
 		return stream_fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST,
 					STREAM_TOO_OLD_WORDS);
 	item->documents[STREAM_ARRAY].gone = true;
-	return answer(sequence, input);
+	return stream_answer(sequence, input);
 }
 
 static enum sequence_outcome fail_fetch(struct sequence *sequence,
@@ -208,7 +206,7 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 		if (outcome != FETCH_COMPLETE)
 			return fail_fetch(sequence, input, part, outcome);
 	}
-	return answer(sequence, input);
+	return stream_answer(sequence, input);
 }
 
 /* The document was looked up: as it is now will do, too. */
@@ -313,7 +311,7 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	return fetch_on(sequence, input, NULL);
 }
 
-enum sequence_outcome stream_answer(struct sequence *sequence)
+enum sequence_outcome stream_end(struct sequence *sequence)
 {
 	enum sequence_outcome outcome = stream_write_reply(sequence);
 
@@ -325,7 +323,7 @@ enum sequence_outcome stream_answer(struct sequence *sequence)
 	return outcome;
 }
 
-static enum sequence_outcome answer(struct sequence *sequence, const struct sequence_input *input)
+enum sequence_outcome stream_answer(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct stream *stream = stream_of(sequence);
 
@@ -336,7 +334,7 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 						  STREAM_NOT_WHOLE_WORDS)
 			       : ask_again(sequence, input);
 	return stream->stages.list.length > 0 ? stream_ask_stages(sequence, input)
-					      : stream_answer(sequence);
+					      : stream_end(sequence);
 }
 
 static enum sequence_outcome fetch_documents(struct sequence *sequence,

@@ -73,6 +73,7 @@ struct stream {
 	struct stream_stages stages;
 	struct buffer passed; /* events that have gone through the stages */
 	size_t sent, sending; /* of `events`: bytes that went through, and go through now */
+	size_t told;          /* the first item that is not in `events` yet, nor was */
 	size_t from;          /* the first item behind which states are known */
 	size_t asking;        /* the part that is asked */
 	size_t first;         /* the first item of the reply: those before are `earlier` */
@@ -173,7 +174,10 @@ struct packet *stream_keep(struct stream *stream, struct packet *reply);
 
 /* stream_reply.c */
 
-/* Writes `events`. False: the document of the item of `stop` has another generation by now. */
+/* Bytes of events that go through the stages at once. */
+#define STREAM_PART_MOST (4 << 20)
+/* Writes `events`, of the items that were not told yet: all, or a part of them for the stages.
+ * False: the document of the item of `stop` has another generation by now. */
 must_check bool stream_write_events(struct stream *stream);
 /* Writes the whole reply with these. */
 enum sequence_outcome stream_write_reply(struct sequence *sequence);
@@ -194,12 +198,15 @@ bool stream_has_images(const struct sequence *sequence);
 enum sequence_outcome stream_ask_pipeline(struct sequence *sequence);
 enum sequence_outcome stream_take_pipeline(struct sequence *sequence, struct packet *reply);
 enum sequence_outcome stream_open_marked(struct sequence *sequence);
-/* Runs the stages on `events`, a part at a time; then the reply is written. */
+/* Runs the stages on `events`; then come those that were not told yet, or the reply is written. */
 enum sequence_outcome stream_ask_stages(struct sequence *sequence,
 					const struct sequence_input *input);
 enum sequence_outcome stream_take_stages(struct sequence *sequence,
 					 const struct sequence_input *input);
-enum sequence_outcome stream_answer(struct sequence *sequence);
+/* Writes the events, and goes on with them. */
+enum sequence_outcome stream_answer(struct sequence *sequence, const struct sequence_input *input);
+/* All are there: the reply. */
+enum sequence_outcome stream_end(struct sequence *sequence);
 
 size_t stream_part_of(struct stream *stream, const struct ruled_namespace *namespace);
 /* Another one of this collection. */

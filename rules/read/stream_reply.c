@@ -102,14 +102,25 @@ static bool write_event(struct stream *stream, const struct stream_item *item)
 	return true;
 }
 
+/* Whole documents may make many times the bytes that came: what passes a message is no reply, and
+ * what goes through the stages does so in parts. */
+static bool is_enough(const struct stream *stream)
+{
+	return stream->events.length >
+	       (stream->stages.list.length > 0 ? STREAM_PART_MOST : FRAME_MAX_LENGTH);
+}
+
 must_check bool stream_write_events(struct stream *stream)
 {
-	stream->events.length = 0;
-	for (size_t i = 0; i < stream->count; i++) {
+	size_t i = stream->told;
+
+	stream->events.length = stream->sent = 0;
+	for (; i < stream->count && !is_enough(stream); i++) {
 		stream->stop.item = i;
 		if (!stream->items[i].drops && !write_event(stream, &stream->items[i]))
 			return false;
 	}
+	stream->told = i;
 	return true;
 }
 

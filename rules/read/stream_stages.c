@@ -7,7 +7,6 @@
 
 #include "protocol/writer.h"
 
-#define PART_MOST (4 << 20) /* bytes of events that go through the stages at once */
 #define MODIFIED \
 	"Encountered an event whose _id field, which contains the resume token, was modified by " \
 	"the pipeline. Modifying the _id field of an event makes it impossible to resume the " \
@@ -197,7 +196,7 @@ static void choose_events(struct stream *stream)
 	struct bytes event;
 
 	stream->sending = 0;
-	while ((stream->sending == 0 || stream->sending < PART_MOST) &&
+	while ((stream->sending == 0 || stream->sending < STREAM_PART_MOST) &&
 	       message_next_document(&left, &event))
 		stream->sending += event.length;
 }
@@ -231,10 +230,13 @@ enum sequence_outcome stream_ask_stages(struct sequence *sequence,
 	auto_free char *database = NULL;
 	size_t body;
 
+	if (stream->sent == stream->events.length && stream->told < stream->count &&
+	    stream->passed.length <= FRAME_MAX_LENGTH)
+		return stream_answer(sequence, input);
 	if (stream->sent == stream->events.length) {
 		buffer_fini(&stream->events);
 		stream->events = buffer_steal(&stream->passed);
-		return stream_answer(sequence);
+		return stream_end(sequence);
 	}
 	choose_events(stream);
 	database = must_strndup((const char *)command->database.data, command->database.length);

@@ -209,6 +209,22 @@ def test_a_pipeline_sees_events_as_the_client_does(client, direct, name, wide):
     assert want
 
 
+def test_a_pipeline_makes_events_small_that_together_are_large(client, direct):
+    """Each of many events has the whole document: they pass 256 MB, and come in one reply."""
+    books = client.shop.plain
+    books.delete_many({})
+    books.insert_one({"_id": 1, "f": [1, 2, 3] + ["x" * 500_000] * 12})
+    wait_for(lambda: direct.shop.plain.find_one({"_spill.f.n": 12}), "the tail to move")
+    pipeline = [{"$project": {"documentKey": 1, "operationType": 1, "size": {"$size": "$fullDocument.f"}}}]
+    with books.watch(pipeline, full_document="updateLookup", batch_size=1000) as stream:
+        for number in range(50):
+            books.update_one({"_id": 1}, {"$set": {"x": number}})
+        books.insert_many([{"_id": number, "f": [1]} for number in (2, 3, 4)])
+        got = [next(stream) for _ in range(53)]
+    assert [(event["documentKey"]["_id"], event["size"]) for event in got] == [(1, 15)] * 50 + [
+        (2, 1), (3, 1), (4, 1)]
+
+
 def test_errors_of_pipelines_are_those_of_mongod(client, direct):
     wrong = {
         "opened": [[{"$group": {"_id": 1}}], [{"$project": {"a": {"$no": 1}}}], [{"$limit": 1}], [{"$lookup": {}}],
