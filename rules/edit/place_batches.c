@@ -8,6 +8,7 @@
 
 #define ANSWER_MOST 40000000 /* bytes of a document that findAndModify answers with */
 #define ROOM_LEFT 8          /* what leaves such a part of a document free is folded back */
+#define NUMBERS (1 << 30)    /* of copies; as many more are left for those of one edit */
 
 struct place_batch {
 	struct element id;
@@ -166,7 +167,9 @@ bool place_found(const struct packet *reply)
 	return open_all(reply, &cursor) && cursor_next(&cursor, &document) == CURSOR_ELEMENT;
 }
 
-/* Copies have numbers below 0, and below those of others. */
+/* Copies have numbers below 0, and below those of others. Where these come near their end, because
+ * edits leave garbage no time to go, they begin anywhere: if a number is taken, the next try draws
+ * another place. */
 int64_t place_lowest(const struct edit *edit, const struct packet *reply)
 {
 	struct element document;
@@ -176,8 +179,8 @@ int64_t place_lowest(const struct edit *edit, const struct packet *reply)
 	if (open_all(reply, &cursor) && cursor_next(&cursor, &document) == CURSOR_ELEMENT &&
 	    document.type == BSON_BYTE_DOCUMENT &&
 	    document_find_integer(document.value, overflow_order_path(edit_rule(edit)), &lowest) &&
-	    lowest < 0 && lowest > INT32_MIN / 2)
-		return lowest;
+	    lowest < 0)
+		return lowest > -NUMBERS ? lowest : -(int64_t)arc4random_uniform(NUMBERS);
 	return 0;
 }
 
