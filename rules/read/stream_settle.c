@@ -52,7 +52,8 @@ static bool write_update(struct stream *stream, struct stream_item *item)
 	struct change_written written;
 
 	item->change = stream->changes.length;
-	if (!change_write(item->event.change, &item->task, &stream->changes, &written))
+	if (!change_write(item->event.change, &item->task, &stream->changes, &written) ||
+	    writer_full(&stream->changes)) /* something of it may be left out */
 		return false;
 	item->change_length = stream->changes.length - item->change;
 	item->whole = written.stored;
