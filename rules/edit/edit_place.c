@@ -110,6 +110,10 @@ static enum edit_outcome take_error(struct edit *edit, struct packet *reply, int
 {
 	if (lost(code) && !edit_in_transaction(edit))
 		return leave(edit, PLACE_LOSES);
+	if (code == ERROR_DUPLICATE_KEY)
+		return refuse(edit, ERROR_WRITE_CONFLICT,
+			      "another edit has taken the numbers of this one's copies; nothing "
+			      "was applied, run the transaction again");
 	if (code == ERROR_ILLEGAL_OPERATION && edit->place.step == PLACE_HOLD)
 		return refuse(edit, ERROR_OBJECT_TOO_LARGE,
 			      EDIT_TOO_LARGE
