@@ -67,8 +67,10 @@ must_check bool merge_add_overflow(struct merge *merge, size_t target, struct by
 /* Appends document `index`, whole and without what clients don't see
  * (docs/internals/spill-protocol.md, "Hidden names"), to `out` as a BSON document. False, `out`
  * unchanged, when its generation has died meanwhile (a hole, or fewer than n elements): read it
- * again. Also where it comes to what no message holds (10,000,000 elements, 1 GB). */
+ * again. Also where it comes to what no message holds (10,000,000 elements, 1 GB): */
 must_check bool merge_write_document(const struct merge *merge, size_t index, struct buffer *out);
+/* what has come can be so many elements. */
+bool merge_is_too_long(const struct merge *merge, size_t index);
 size_t merge_document_count(const struct merge *merge);
 struct bytes merge_document(const struct merge *merge, size_t index);
 /* How many documents needed overflow so far (for the metric). */

@@ -8,6 +8,8 @@
 
 /* Nothing of this size is ever sent, so nothing of it is written. */
 #define DOCUMENT_LIMIT (1 << 30)
+#define ELEMENTS_LIMIT 6000000 /* so many pass a message, whatever they are */
+#define ELEMENT_LEAST 3        /* bytes of one: type, name and NUL */
 
 /* What `_spill` of an overflow document says. `marked`: it may not count in each edition. */
 struct part_state {
@@ -380,6 +382,20 @@ static size_t written_size(const struct merge *merge, const struct entry *entry)
 	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++)
 		size += gap_size(merge, gap_at(merge, i));
 	return size;
+}
+
+bool merge_is_too_long(const struct merge *merge, size_t index)
+{
+	const struct entry *entry = entry_at(merge, index);
+
+	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++) {
+		const struct gap *gap = gap_at(merge, i);
+		size_t wants = gap->cut.until - gap->cut.first;
+
+		if (wants > ELEMENTS_LIMIT && gap_size(merge, gap) / ELEMENT_LEAST >= wants)
+			return true;
+	}
+	return false;
 }
 
 must_check bool merge_write_document(const struct merge *merge, size_t index, struct buffer *out)

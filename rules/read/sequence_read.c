@@ -206,6 +206,8 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 	if (!read_make_room(read))
 		return read_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE, NO_MEMORY);
 	read_write_reply(read);
+	if (read->retry.dead != SIZE_MAX && merge_is_too_long(read->fetch.merge, read->retry.dead))
+		return read_fail_fetch(sequence, FETCH_TOO_MUCH);
 	if (read->retry.dead != SIZE_MAX)
 		return read_again(sequence, input);
 	if (sequence->buffer.length > FRAME_MAX_LENGTH)

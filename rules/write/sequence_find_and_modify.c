@@ -181,7 +181,10 @@ static enum sequence_outcome answer(struct sequence *sequence)
 		if (!merge_write_document(modify->fetch.merge, 0, out))
 			return fail_image(
 				sequence,
-				"can no longer be completed: the array was rewritten meanwhile");
+				merge_is_too_long(modify->fetch.merge, 0)
+					? "passes the limit of a message"
+					: "can no longer be completed: the array was rewritten "
+					  "meanwhile");
 	}
 	writer_close(out, body);
 	message_end(out, 0);

@@ -38,6 +38,17 @@ static void start_find(const char *find)
 
 #define FIND "{'find': 'books', '$db': 'shop'}"
 
+/* Of whatever size they are; it is no damage. */
+Test(sequence_read, more_elements_than_a_message_holds_are_too_many)
+{
+	play_command(&play, FIND, VERDICT_READ);
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2], '_spill': {'f': {'g': " G1
+				 ", 'h': 2, 'n': 7000000}}}]"));
+	play_reply(&play, made_text(OVERFLOW(BATCH(7, G1, 1, 0, "'%0*d'")), 3 * 7000000, 0));
+	play_expect_error(&play, 10334, "passes the limit of a message");
+	play_close(&play);
+}
+
 Test(sequence_read, a_spilled_document_is_put_together_between_its_neighbours)
 {
 	play_command(&play, FIND, VERDICT_READ);
