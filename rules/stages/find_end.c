@@ -53,14 +53,19 @@ static bool sorts_in_memory(const struct command *command, const struct ruled_na
 	return !known_indexes_sort(namespace->indexes, sort->value);
 }
 
+static int64_t one_more(int64_t number)
+{
+	return number < INT64_MAX ? number + 1 : number;
+}
+
 int64_t find_end_batch(const struct command *command, const struct ruled_namespace *namespace,
 		       int64_t limit, int64_t size)
 {
 	if (size > 0 && names_one_by_id(command))
-		return size + 1;
+		return one_more(size);
 	if (limit == 0 || size < limit)
 		return size;
 	if (size == limit && !options_single_batch(command) && sorts_in_memory(command, namespace))
 		return size;
-	return limit + 1;
+	return one_more(limit);
 }

@@ -134,6 +134,17 @@ Test(sequence_aggregate, what_is_left_out_makes_no_stage)
 	expect_stages(FIND("'filter': {'x': 5}, 'sort': {'f': 1}"), "$match " WHOLE " $sort");
 }
 
+#define LARGEST "{'$numberLong': '9223372036854775807'}"
+
+/* One more than that would be less than nothing, which mongod refuses. */
+Test(sequence_aggregate, the_largest_batch_stays_the_largest)
+{
+	start(FIND(BY_ARRAY ", 'limit': " LARGEST ", 'batchSize': " LARGEST));
+	expect_sent("$match " WHOLE " $match $limit",
+		    "{'aggregate': 'books', 'cursor': {'batchSize': " LARGEST "}, '$db': 'shop'}");
+	play_close(&play);
+}
+
 #define AGGREGATE(stages) \
 	"{'aggregate': 'books', 'pipeline': [" stages \
 	"], 'cursor': {'batchSize': 2}, '$db': 'shop'}"
