@@ -12,6 +12,7 @@ from support.go import FOLDER, go
 
 FAULTS = ("kill a Spillway", "cut clients", "kill a Spillway", "step down", "cut servers", "kill a Spillway",
           "kill a member", "cut clients", "pause the primary")
+SEEDS = (1, 2, 3)
 OPERATIONS = share.part(1500, every=3000)
 
 
@@ -28,8 +29,12 @@ def test_its_sources_are_formatted():
 
 @pytest.fixture(scope="module")
 def run():
-    made = Run(Plan(seed=1, operations=OPERATIONS, faults=FAULTS, pause=share.part(30, every=60)), keep=True)
-    made.run()
+    """A history that the checker can't decide in its time proves nothing: another one is drawn."""
+    for seed in SEEDS:
+        made = Run(Plan(seed=seed, operations=OPERATIONS, faults=FAULTS, pause=share.part(30, every=60)), keep=True)
+        made.run()
+        if made.report["spillway"]["violations"] or not made.report["spillway"]["undecided"]:
+            break
     return made
 
 
