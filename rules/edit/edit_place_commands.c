@@ -213,16 +213,13 @@ enum edit_outcome edit_send_ask_part(struct edit *edit)
 {
 	struct place_piece piece = place_aimed(edit);
 
-	return COMMAND(
-		edit, PLACE_ASK_PART,
-		"{aggregate: @overflow, pipeline: [{$match: {..@aimed}}, {$set: {'@array': "
-		"{$slice: "
-		"['$@array', @skip, @take]}}}, {$match: {$and: [@condition]}}, {$project: {_id: "
-		"1}}], "
-		"cursor: {}, collation: @collation}",
-		FILLS(edit), fill_spliced("aimed", splice_aimed, edit), fill("skip", piece.skip),
-		fill("take", piece.take),
-		fill_document("condition", buffer_view(&edit->place.condition.overflow)));
+	return COMMAND(edit, PLACE_ASK_PART,
+		       "{aggregate: @overflow, pipeline: [{$match: {..@aimed}}, {$set: {'@array': "
+		       "{$slice: ['$@array', @skip, @take]}}}, {$match: {$and: [@condition]}}, "
+		       "{$project: {_id: 1}}], cursor: {}, collation: @collation}",
+		       FILLS(edit), fill_spliced("aimed", splice_aimed, edit),
+		       fill("skip", piece.skip), fill("take", piece.take),
+		       fill_document("condition", buffer_view(&edit->place.condition.overflow)));
 }
 
 enum edit_outcome edit_send_lowest(struct edit *edit)

@@ -71,16 +71,20 @@ must_check bool place_list(struct edit *edit, struct packet *reply)
 	return step == CURSOR_END;
 }
 
-/* HITS and LENGTHS come in the order of TILES, as long as they are found by one index. */
-static struct place_batch *find_batch(struct edit_place *place, const struct element *id)
+/* Which one a document of a reply is; NULL: none of them. HITS and LENGTHS come in the order of
+ * TILES, as long as they are found by one index. */
+static struct place_batch *find_batch(struct edit_place *place, struct bytes document)
 {
 	size_t count = place->batches.length / sizeof(struct place_batch);
 	struct place_batch *batches = (void *)place->batches.data;
+	struct element id;
 
+	if (!document_find(document, "_id", &id))
+		return NULL;
 	for (size_t i = 0; i < count; i++) {
 		struct place_batch *batch = &batches[(place->next + i) % count];
 
-		if (bytes_equal(element_raw(&batch->id), element_raw(id))) {
+		if (bytes_equal(element_raw(&batch->id), element_raw(&id))) {
 			place->next = (size_t)(batch - batches) + 1;
 			return batch;
 		}
@@ -90,21 +94,18 @@ static struct place_batch *find_batch(struct edit_place *place, const struct ele
 
 static bool take_lengths(struct edit_place *place, const struct packet *reply)
 {
-	struct element document, id;
+	struct place_batch *batch;
+	struct element document;
 	struct cursor cursor;
 	enum cursor_step step;
 
 	if (!open_all(reply, &cursor))
 		return false;
-	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
-		struct place_batch *batch = NULL;
-
-		if (document.type == BSON_BYTE_DOCUMENT &&
-		    document_find(document.value, "_id", &id))
-			batch = find_batch(place, &id);
-		if (!batch || !document_find_integer(document.value, "held", &batch->counted.held))
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !(batch = find_batch(place, document.value)) ||
+		    !document_find_integer(document.value, "held", &batch->counted.held))
 			return false;
-	}
 	return step == CURSOR_END;
 }
 
@@ -280,14 +281,13 @@ static bool copy_batch(struct edit *edit, struct bytes document)
 {
 	struct edit_place *place = &edit->place;
 	const struct place_piece *pieces = (const void *)place->pieces.data;
-	struct place_batch *batch;
-	struct element id;
+	const struct place_batch *batch = find_batch(place, document);
 
-	if (!document_find(document, "_id", &id) || !(batch = find_batch(place, &id)))
+	if (!batch)
 		return false;
 	if (batch->first == 0)
 		return true;
-	template_write_document(&place->marked, "{_id: @id}", fill("id", &id));
+	template_write_document(&place->marked, "{_id: @id}", fill("id", &batch->id));
 	place->marks++;
 	for (size_t i = batch->first; i > 0; i = pieces[i - 1].next)
 		if (!write_copy(edit, document, i - 1))
@@ -459,19 +459,16 @@ enum place_asked place_ask_from(struct edit *edit, size_t piece)
 
 must_check bool place_take_asked(struct edit *edit, const struct packet *reply)
 {
-	struct element document, id;
+	struct place_batch *batch;
+	struct element document;
 	struct cursor cursor;
 	enum cursor_step step;
 
 	if (!open_all(reply, &cursor))
 		return false;
 	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
-		struct place_batch *batch = NULL;
-
-		if (document.type == BSON_BYTE_DOCUMENT &&
-		    document_find(document.value, "_id", &id))
-			batch = find_batch(&edit->place, &id);
-		if (!batch)
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !(batch = find_batch(&edit->place, document.value)))
 			return false;
 		batch->asked = true;
 	}
