@@ -246,8 +246,7 @@ static void write_rest(struct edit *edit)
 	template_write_fields(out, "{bypassDocumentValidation: @bypass, $clusterTime: @time}",
 			      fill("bypass", &bypass),
 			      fill("time", &command->fields[FIELD_CLUSTER_TIME]));
-	if (left > 0)
-		writer_int64(out, "maxTimeMS", left);
+	sequence_write_time(out, left);
 	if (!command_has(command, FIELD_AUTOCOMMIT))
 		template_write_fields(out, "{writeConcern: {w: 1}}");
 }

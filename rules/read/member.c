@@ -294,7 +294,7 @@ static void write_projection(struct buffer *out, const struct command *command,
 }
 
 void member_write_main(struct buffer *out, const struct command *command,
-		       const struct member *member)
+		       const struct member *member, bool timed)
 {
 	struct cursor cursor;
 	struct element field;
@@ -303,7 +303,8 @@ void member_write_main(struct buffer *out, const struct command *command,
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (element_is(&field, "filter"))
 			write_rest(out, command, member);
-		else if (!element_is(&field, "projection"))
+		else if (!element_is(&field, "projection") &&
+			 !(timed && element_is(&field, "maxTimeMS")))
 			writer_element(out, &field);
 	write_projection(out, command, member);
 }

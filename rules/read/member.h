@@ -36,9 +36,10 @@ must_check bool member_of_find(const struct command *command,
 void member_fini(struct member *member);
 
 /* Appends to the open body all of the client's fields, its filter and projection in other words:
- * the document comes, whether an element of main's satisfies the condition or not. */
+ * the document comes, whether an element of main's satisfies the condition or not. `timed`: but
+ * for its maxTimeMS. */
 void member_write_main(struct buffer *out, const struct command *command,
-		       const struct member *member);
+		       const struct member *member, bool timed);
 /* Questions to the overflow: each appends the fields of a find, but for those that every helper
  * carries. ONE: the overflow document that holds all of the overflow, if there is one, and whether
  * it has such an element. */

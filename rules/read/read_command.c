@@ -34,11 +34,16 @@ static void write_projection(const struct sequence *sequence, struct buffer *out
 		writer_element(out, projection);
 }
 
-static bool edit_projection(void *context, struct buffer *out, const struct element *field)
+static bool edit_find(void *context, struct buffer *out, const struct element *field)
 {
-	if (!element_is(field, "projection") || !read_needs_state(context))
+	int64_t time = sequence_time_anew(context);
+
+	if (element_is(field, "maxTimeMS") && time > 0)
+		writer_int64(out, "maxTimeMS", time);
+	else if (element_is(field, "projection") && read_needs_state(context))
+		write_projection(context, out);
+	else
 		return false;
-	write_projection(context, out);
 	return true;
 }
 
@@ -80,6 +85,7 @@ enum sequence_outcome read_ask_aggregate(struct sequence *sequence)
 			      ? REASSEMBLE_SKIPS
 			      : read->retry.damage;
 	task.marks = takes_marks(match);
+	task.time_left = sequence_time_anew(sequence);
 	sequence->match.windows = false; /* whoever comes here again has to do without */
 	aggregate_write(&sequence->buffer, &match->command, &task, sequence->begun, NULL);
 	read->aggregates = true;
@@ -103,11 +109,11 @@ enum sequence_outcome read_send_client_command(struct sequence *sequence)
 		require(windows_of(match->command.fields[FIELD_PROJECTION].value, match->namespace,
 				   read->windows) > 0);
 	}
-	if (!exhaust && !read_needs_state(sequence))
+	if (!exhaust && !read_needs_state(sequence) && sequence_time_anew(sequence) == 0)
 		return sequence_send_request(sequence);
 	/* No helper could be sent while the server streams its replies. The session asks for each
 	 * part of the client's stream (sequence_streams). */
-	sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED, edit_projection, sequence);
+	sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED, edit_find, sequence);
 	return match->facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
 }
 

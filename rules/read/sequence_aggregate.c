@@ -76,6 +76,7 @@ static enum sequence_outcome ask(struct sequence *sequence, const struct sequenc
 
 	task.damage = aggregate->damage;
 	task.foremost = aggregate->foremost.target ? &aggregate->foremost : NULL;
+	task.time_left = sequence_time_anew(sequence);
 	sequence->step = STEP_ASKED;
 	aggregate->asked = input->now;
 	if (explains(sequence)) {

@@ -186,10 +186,13 @@ static bool brought_nothing(const struct sequence *sequence)
 static enum sequence_outcome ask_main(struct sequence *sequence)
 {
 	size_t body = sequence_begin_command(sequence);
+	int64_t time = sequence_time_anew(sequence);
 
 	sequence->step = STEP_MAIN;
-	member_write_main(&sequence->buffer, &sequence->match.command,
-			  &member_of(sequence)->member);
+	member_write_main(&sequence->buffer, &sequence->match.command, &member_of(sequence)->member,
+			  time > 0);
+	if (time > 0)
+		sequence_write_time(&sequence->buffer, time);
 	return sequence_send_command(sequence, body);
 }
 

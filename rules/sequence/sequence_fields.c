@@ -8,14 +8,45 @@ static const struct element *field_of(const struct sequence *sequence, enum comm
 	return &sequence->match.command.fields[field];
 }
 
-int64_t sequence_time_left(const struct sequence *sequence, const struct sequence_input *input)
+static int64_t time_left(const struct sequence *sequence, uint64_t now)
 {
 	const struct element *field = field_of(sequence, FIELD_MAX_TIME);
-	int64_t limit, spent = (int64_t)((input->now - sequence->trace.started) / 1000);
+	int64_t limit, spent = (int64_t)((now - sequence->trace.started) / 1000);
 
 	if (field->type == 0 || !element_integer(field, &limit) || limit <= 0)
 		return -1;
 	return spent >= limit ? 0 : limit - spent;
+}
+
+int64_t sequence_time_left(const struct sequence *sequence, const struct sequence_input *input)
+{
+	return time_left(sequence, input->now);
+}
+
+void sequence_write_time(struct buffer *out, int64_t left)
+{
+	if (left >= 0)
+		writer_int64(out, "maxTimeMS", left > 0 ? left : 1);
+}
+
+int64_t sequence_time_anew(const struct sequence *sequence)
+{
+	int64_t left = sequence->begun ? time_left(sequence, sequence->trace.resumed) : -1;
+
+	return left == 0 ? 1 : left > 0 ? left : 0;
+}
+
+bool sequence_has_said(const struct sequence *sequence, const struct element *field)
+{
+	return sequence->begun && field_of(sequence, FIELD_AUTOCOMMIT)->type != 0 &&
+	       (element_is(field, "startTransaction") || element_is(field, "readConcern"));
+}
+
+static bool is_write(const struct sequence *sequence)
+{
+	enum command_kind kind = sequence->match.command.kind;
+
+	return kind == COMMAND_UPDATE || kind == COMMAND_DELETE || kind == COMMAND_FIND_AND_MODIFY;
 }
 
 static void copy(struct sequence *sequence, enum command_field field)
@@ -24,10 +55,13 @@ static void copy(struct sequence *sequence, enum command_field field)
 		writer_element(&sequence->buffer, field_of(sequence, field));
 }
 
-/* In a transaction the first command sets the read concern. */
+/* In a transaction the first command sets the read concern. Elsewhere a write has none that a
+ * helper could need: on a primary it reads the newest, and mongod judges the field on the write. */
 static void write_read_concern(struct sequence *sequence, struct bytes replacement)
 {
-	if (field_of(sequence, FIELD_AUTOCOMMIT)->type != 0 && sequence->begun)
+	bool transaction = field_of(sequence, FIELD_AUTOCOMMIT)->type != 0;
+
+	if (transaction ? sequence->begun : is_write(sequence))
 		return;
 	if (replacement.length > 0)
 		writer_document(&sequence->buffer, "readConcern", replacement);
@@ -81,8 +115,7 @@ void sequence_write_read_fields(struct sequence *sequence, const struct sequence
 	write_read_concern(sequence, read_concern);
 	write_read_preference(sequence);
 	copy(sequence, FIELD_CLUSTER_TIME);
-	if (left > 0)
-		writer_int64(out, "maxTimeMS", left);
+	sequence_write_time(out, left);
 }
 
 static void write_body(struct sequence *sequence,

@@ -70,6 +70,16 @@ enum sequence_outcome sequence_tend(struct sequence *sequence,
 
 /* What is left of the client's maxTimeMS, in milliseconds; -1: it set none, 0: it is used up. */
 int64_t sequence_time_left(const struct sequence *sequence, const struct sequence_input *input);
+/* The same for a command that is sent, as its maxTimeMS: a millisecond at least, at which mongod
+ * says that time is up. Nothing where there is no limit. */
+void sequence_write_time(struct buffer *out, int64_t left);
+/* The same of the client's own command, which stands as it is where it is the first to go out or
+ * has no limit: 0. */
+int64_t sequence_time_anew(const struct sequence *sequence);
+
+/* What only the first command of a transaction says, and has said. Without a transaction a write
+ * keeps these fields: mongod judges them. */
+bool sequence_has_said(const struct sequence *sequence, const struct element *field);
 
 /* Appends to the open body the Stable API fields: a server may require them, and refuses a cursor
  * or a transaction that is gone on with under others. */

@@ -12,7 +12,6 @@
 #include "rules/query/read_options.h"
 #include "rules/stages/stage_project.h"
 #include "rules/query/reads.h"
-#include "rules/rule/known_indexes.h"
 #include "rules/rule/names.h"
 #include "rules/query/projection.h"
 #include "rules/stages/pushed_group.h"
@@ -456,8 +455,11 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 
 /* ---- the command ---- */
 
-static bool replaced_of_aggregate(const struct element *field, const struct probe *probe)
+static bool is_replaced(const struct command *command, const struct element *field,
+			const struct probe *probe)
 {
+	if (!aggregate_is_one(command))
+		return aggregate_replaces(field);
 	return element_is(field, "aggregate") || element_is(field, "pipeline") ||
 	       (probe && element_is(field, "cursor"));
 }
@@ -502,42 +504,26 @@ static void write_pipeline(struct pipeline *pipeline, size_t stage)
 	writer_close(pipeline->out, array);
 }
 
-/* What only the first command of a transaction says has been said. */
-static bool is_said(const struct command *command, const struct element *field, bool begun)
+/* What only the first command of a transaction says has been said; the time is less by now. */
+static bool is_said(const struct command *command, const struct aggregate_task *task,
+		    const struct element *field, bool begun)
 {
-	return begun && command_has(command, FIELD_AUTOCOMMIT) &&
-	       (element_is(field, "startTransaction") || element_is(field, "readConcern"));
+	return (task->time_left > 0 && element_is(field, "maxTimeMS")) ||
+	       (begun && command_has(command, FIELD_AUTOCOMMIT) &&
+		(element_is(field, "startTransaction") || element_is(field, "readConcern")));
 }
 
-static bool is_over_array(const void *context, struct bytes index)
+static void write_time(struct buffer *out, const struct aggregate_task *task)
 {
-	struct element key;
-
-	return document_find(index, "key", &key) && key.type == BSON_BYTE_DOCUMENT &&
-	       reads_of_keys(key.value, context).kind != READS_NOTHING;
-}
-
-/* A hint of an index over the array: no way leads by it to documents that are named by their _id.
- * mongod has judged the hint before any was named. */
-static bool drops_hint(const struct command *command, const struct ruled_namespace *namespace,
-		       const struct probe *probe)
-{
-	const struct element *hint = &command->fields[FIELD_HINT];
-
-	if (!probe || probe->named.length == 0)
-		return false;
-	if (hint->type == BSON_BYTE_DOCUMENT)
-		return reads_of_keys(hint->value, namespace).kind != READS_NOTHING;
-	return hint->type == BSON_BYTE_STRING &&
-	       known_indexes_judge(namespace->indexes, hint, is_over_array, namespace) ==
-		       INDEX_MEANT_SO;
+	if (task->time_left > 0)
+		writer_int64(out, "maxTimeMS", task->time_left);
 }
 
 /* The client's own find, of the one document that is named: costs mongod less than an aggregate. */
 static void write_find(struct buffer *out, const struct command *command,
 		       const struct aggregate_task *task, const struct probe *probe)
 {
-	bool hintless = drops_hint(command, task->namespace, probe);
+	bool hintless = aggregate_drops_hint(command, task->namespace, probe);
 	struct cursor cursor;
 	struct element field;
 	size_t filter;
@@ -545,7 +531,8 @@ static void write_find(struct buffer *out, const struct command *command,
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		if (!element_is(&field, "filter")) {
-			if (!hintless || !element_is(&field, "hint"))
+			if ((!hintless || !element_is(&field, "hint")) &&
+			    !is_said(command, task, &field, false))
 				writer_element(out, &field);
 			continue;
 		}
@@ -569,12 +556,13 @@ void aggregate_write(struct buffer *out, const struct command *command,
 						.strict = task->strict,
 						.damage = task->damage}};
 	bool natural = !aggregate_is_one(command) && aggregate_sorts_naturally(command);
-	bool hintless = natural || drops_hint(command, task->namespace, probe);
+	bool hintless = natural || aggregate_drops_hint(command, task->namespace, probe);
 	struct cursor cursor;
 	struct element field;
 
 	if (probe && probe->alone && shows_names_only(command, probe)) {
 		write_find(out, command, task, probe);
+		write_time(out, task);
 		return;
 	}
 	writer_renamed(out, "aggregate", &command->first);
@@ -584,12 +572,10 @@ void aggregate_write(struct buffer *out, const struct command *command,
 	if (natural)
 		writer_renamed(out, "hint", &command->fields[FIELD_SORT]);
 	require(cursor_open(&cursor, command->body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		bool replaced = aggregate_is_one(command) ? replaced_of_aggregate(&field, probe)
-							  : aggregate_replaces(&field);
-
-		replaced = replaced || (hintless && element_is(&field, "hint"));
-		if (!replaced && !is_said(command, &field, begun))
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (!is_replaced(command, &field, probe) &&
+		    !(hintless && element_is(&field, "hint")) &&
+		    !is_said(command, task, &field, begun))
 			writer_element(out, &field);
-	}
+	write_time(out, task);
 }

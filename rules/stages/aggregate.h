@@ -20,6 +20,7 @@ struct aggregate_task {
 	bool scans_keys, scans_documents; /* the same */
 	enum reassemble_damage damage;    /* see struct reassembly */
 	const struct foremost *foremost;  /* how its first documents are found; NULL: not so */
+	int64_t time_left;                /* the maxTimeMS of this one; 0: the client's own */
 	bool marks; /* a find of nothing but windows, which Spillway cuts: window_write_marks */
 };
 

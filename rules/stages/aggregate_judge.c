@@ -5,6 +5,7 @@
 #include "rules/query/projection.h"
 #include "rules/query/read_options.h"
 #include "rules/query/reads.h"
+#include "rules/rule/known_indexes.h"
 #include "rules/rule/names.h"
 #include "rules/stages/first_match.h"
 #include "rules/stages/probe.h"
@@ -211,4 +212,26 @@ bool aggregate_replaces(const struct element *field)
 		if (element_is(field, replaced[i]))
 			return true;
 	return false;
+}
+
+static bool is_over_array(const void *context, struct bytes index)
+{
+	struct element key;
+
+	return document_find(index, "key", &key) && key.type == BSON_BYTE_DOCUMENT &&
+	       reads_of_keys(key.value, context).kind != READS_NOTHING;
+}
+
+bool aggregate_drops_hint(const struct command *command, const struct ruled_namespace *namespace,
+			  const struct probe *probe)
+{
+	const struct element *hint = &command->fields[FIELD_HINT];
+
+	if (!probe || probe->named.length == 0)
+		return false;
+	if (hint->type == BSON_BYTE_DOCUMENT)
+		return reads_of_keys(hint->value, namespace).kind != READS_NOTHING;
+	return hint->type == BSON_BYTE_STRING &&
+	       known_indexes_judge(namespace->indexes, hint, is_over_array, namespace) ==
+		       INDEX_MEANT_SO;
 }

@@ -5,6 +5,8 @@
 #include "protocol/command.h"
 #include "rules/rule/rules.h"
 
+struct probe;
+
 /* Why a find can't be written so; NULL where it can. Nothing has to be sent to know. */
 const char *aggregate_unserved_find(const struct command *command,
 				    const struct ruled_namespace *namespace);
@@ -46,5 +48,9 @@ bool aggregate_sorts_by_arrays(const struct command *command,
 int64_t aggregate_limit(const struct command *command);
 /* The command has fields that mongod may refuse of it, and that the aggregate would bear. */
 bool aggregate_is_unsure(const struct command *command);
+/* The command's hint is of an index over the array: no way leads by it to the documents that the
+ * probe names by their _id. mongod has judged the hint before any was named. */
+bool aggregate_drops_hint(const struct command *command, const struct ruled_namespace *namespace,
+			  const struct probe *probe);
 /* A field of the client's find, count or distinct that the pipeline or the cursor stands for. */
 bool aggregate_replaces(const struct element *field);

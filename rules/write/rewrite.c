@@ -178,8 +178,13 @@ static bool is_of_the_whole(const struct sequence *sequence, const struct elemen
 
 	return element_is(field, "stmtId") || element_is(field, "stmtIds") ||
 	       (element_is(field, "maxTimeMS") && element_integer(field, &limit) && limit > 0) ||
-	       (sequence->begun &&
-		(element_is(field, "startTransaction") || element_is(field, "readConcern")));
+	       sequence_has_said(sequence, field);
+}
+
+/* Of what is no order mongod says so. */
+static bool is_order(const struct element *field)
+{
+	return element_is(field, "ordered") && field->type == BSON_BYTE_BOOL;
 }
 
 static void write_body(const struct sequence *sequence, struct buffer *out,
@@ -196,15 +201,15 @@ static void write_body(const struct sequence *sequence, struct buffer *out,
 		else if (element_is(&field, "deletes"))
 			write_array(sequence, out, command, "deletes");
 		else if ((command->answered && write_answered_concern(out, &field)) ||
-			 (command->repeats && element_is(&field, "ordered")))
+			 (command->repeats && is_order(&field)))
 			continue;
 		else if (!(command->part && is_of_the_whole(sequence, &field)))
 			writer_element(out, &field);
 	}
-	if (command->part)
+	if (command->part) {
 		write_statement_ids(sequence, out, command);
-	if (command->part && command->time_left > 0)
-		writer_int64(out, "maxTimeMS", command->time_left);
+		sequence_write_time(out, command->time_left);
+	}
 	writer_close(out, body);
 }
 

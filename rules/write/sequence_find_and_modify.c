@@ -33,7 +33,6 @@ struct sequence_modify {
 	bool applied; /* the server said ok */
 	struct edit edit;
 	bool editing;
-	int64_t time_left;    /* milliseconds; -1: no limit */
 	const char *unserved; /* MODIFY_REFUSED: why */
 };
 
@@ -64,7 +63,12 @@ static bool update_resets_state(const struct sequence *sequence)
 static bool edit_field(void *context, struct buffer *out, const struct element *field)
 {
 	const struct sequence *sequence = context;
+	int64_t time = sequence_time_anew(sequence);
 
+	if (element_is(field, "maxTimeMS") && time > 0) {
+		writer_int64(out, "maxTimeMS", time);
+		return true;
+	}
 	if (element_is(field, "fields") && fields_need_state(sequence)) {
 		projection_write(out, "fields", field->value, sequence->match.namespace);
 		return true;
@@ -130,20 +134,14 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 		stage_guard_write(out, "update", field);
 		return true;
 	}
-	if (element_is(field, "maxTimeMS") && modify_of(sequence)->time_left > 0) {
-		writer_int64(out, "maxTimeMS", modify_of(sequence)->time_left);
-		return true;
-	}
-	if (sequence->begun &&
-	    (element_is(field, "startTransaction") || element_is(field, "readConcern")))
-		return true;
-	return edit_field(context, out, field);
+	return sequence_has_said(sequence, field) || edit_field(context, out, field);
 }
 
 static enum sequence_outcome send_client_command(struct sequence *sequence)
 {
 	sequence->step = MODIFY_ASKED;
-	if (!fields_need_state(sequence) && !update_resets_state(sequence))
+	if (!fields_need_state(sequence) && !update_resets_state(sequence) &&
+	    sequence_time_anew(sequence) == 0)
 		return sequence_send_request(sequence);
 	sequence_write_edited(sequence, 0, edit_field, sequence);
 	return sequence->match.facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
@@ -343,7 +341,6 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 	sequence->step = MODIFY_EDITS;
 	switch (edit_next(&modify->edit, input, reply)) {
 	case EDIT_WRITE:
-		modify->time_left = sequence_time_left(sequence, input);
 		sequence_write_edited(sequence, MESSAGE_MORE_TO_COME, edit_field_of_edit, sequence);
 		return SEQUENCE_SEND;
 	case EDIT_SEND:
@@ -463,7 +460,7 @@ static enum sequence_outcome modify_resume(struct sequence *sequence,
 	case MODIFY_MOVED:
 		if (sequence_next_move(sequence, input))
 			return SEQUENCE_MOVE;
-		if (!sequence->move.helped) {
+		if (!sequence->move.helped || sequence_time_left(sequence, input) == 0) {
 			sequence->output = buffer_view(&modify->main.raw);
 			return SEQUENCE_DONE;
 		}

@@ -5,6 +5,27 @@
 
 #define STATEMENTS_MAX 100000 /* of a command, as mongod */
 
+/* A list of as many numbers as there are statements, or the first of them: parts of the command
+ * have others. */
+static bool ids_sound(const struct sequence *sequence)
+{
+	const struct element *ids = &sequence->match.command.fields[FIELD_STMT_IDS];
+	const struct element *first = &sequence->match.command.fields[FIELD_STMT_ID];
+	struct cursor cursor;
+	struct element id;
+	size_t count = 0;
+
+	if (ids->type == 0)
+		return first->type == 0 || first->type == BSON_BYTE_INT32 ||
+		       element_is_nothing(first);
+	if (first->type != 0 || ids->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, ids->value))
+		return false;
+	for (; cursor_next(&cursor, &id) == CURSOR_ELEMENT; count++)
+		if (id.type != BSON_BYTE_INT32)
+			return false;
+	return count == const_write_of(sequence)->count;
+}
+
 /* A statement that mongod can't read makes it refuse the whole command: before a part goes out, all
  * must be sound. */
 bool write_all_sound(const struct sequence *sequence)
@@ -12,7 +33,7 @@ bool write_all_sound(const struct sequence *sequence)
 	const struct sequence_write *write = const_write_of(sequence);
 	bool deletes = write_statements_field(sequence) == FIELD_DELETES;
 
-	if (write->count > STATEMENTS_MAX)
+	if (write->count > STATEMENTS_MAX || !ids_sound(sequence))
 		return false;
 	for (size_t i = 0; i < write->count; i++)
 		if (!statement_is_sound(write->documents[i], deletes))

@@ -1204,6 +1204,78 @@ Test(edit, a_transaction_starts_with_the_first_command_only)
 	play_close(&play);
 }
 
+/* Elsewhere it is not for the search to judge, and the write keeps it. */
+Test(edit, what_mongod_refuses_of_a_write_reaches_it)
+{
+	static const char *const fields[] = {
+		", 'readConcern': {'level': 'majority'}",
+		", 'startTransaction': 'x'",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+		const char *refused = "{'ok': 0.0, 'code': 72, 'errmsg': 'not of a write'}";
+
+		start(made_text(UPDATE(STATEMENT("{'x': 1}", ""), "%s"), fields[i]));
+		play_expect_helper(&play, FIND("{'x': 1}", ", 'limit': 1", NEAREST));
+		play_reply(&play, FOUND("{'_id': 1}"));
+		play_expect_sent(&play, 0,
+				 made_text(UPDATE(STATEMENT(RESOLVED, ""), "%s"), fields[i]));
+		play_reply(&play, refused);
+		play_expect_answer(&play, refused);
+		play_close(&play);
+		play_command(&play,
+			     made_text(MODIFY("{'x': 1}", ", 'sort': {'x': -1}%s"), fields[i]),
+			     VERDICT_FIND_AND_MODIFY);
+		play_expect_helper(&play,
+				   FIND("{'x': 1}", ", 'sort': {'x': -1}, 'limit': 1", NEAREST));
+		play_reply(&play, FOUND("{'_id': 1}"));
+		play_expect_sent(&play, 0,
+				 made_text(MODIFY(RESOLVED, ", 'sort': {'x': -1}%s"), fields[i]));
+		play_close(&play);
+	}
+}
+
+/* Numbers of statements that mongod does not take, it refuses before any of them. */
+Test(edit, numbers_of_statements_that_are_none_are_mongods_to_refuse)
+{
+	static const char *const fields[] = {
+		", 'stmtIds': [1, 2]", ", 'stmtIds': ['x']", ", 'stmtIds': []",
+		", 'stmtIds': 5",      ", 'stmtId': 'x'",    ", 'stmtId': 1, 'stmtIds': [1]",
+	};
+	static const char *const sound[] = {", 'stmtIds': [4]", ", 'stmtId': 4",
+					    ", 'stmtId': null"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+		start(made_text(UPDATE(STATEMENT("{'_id': 1}", ""), "%s"), fields[i]));
+		play_expect_sent(&play, 0,
+				 made_text(UPDATE(STATEMENT(NEVER, ""), "%s"), fields[i]));
+		play_reply(&play, "{'ok': 0.0, 'code': 16, 'errmsg': 'no such numbers'}");
+		play_expect_error(&play, 16, "no such numbers");
+		play_close(&play);
+	}
+	for (size_t i = 0; i < ARRAY_LENGTH(sound); i++) {
+		start(made_text(UPDATE(STATEMENT("{'_id': 1}", ""), "%s"), sound[i]));
+		play_expect_sent(&play, 0, E0);
+		play_close(&play);
+	}
+}
+
+/* What ends with the time is mongod's to end. */
+Test(edit, a_command_behind_the_end_of_the_time_has_a_millisecond)
+{
+	start(UPDATE(STATEMENT("{'_id': 1}", ""), ", 'maxTimeMS': 100"));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+	play.now += 100000;
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0,
+			 "{'update': 'books', 'updates': [" STATEMENT(
+				 GUARDED("{'_id': 1}"),
+				 "") "], '$db': 'shop', 'maxTimeMS': {'$numberLong': '1'}}");
+	play_close(&play);
+}
+
 Test(edit, a_find_and_modify_cut_in_its_fold_tells_the_mover)
 {
 	play_command(&play, MODIFY("{'_id': 1}", ""), VERDICT_FIND_AND_MODIFY);

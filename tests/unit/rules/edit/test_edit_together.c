@@ -293,6 +293,24 @@ static const char *list(size_t count)
 }
 
 /* Each error has what is behind it sent again: fewer of them go. */
+Test(edit_together, an_order_that_is_none_is_mongods_to_refuse)
+{
+	start(UPDATE(STATEMENT("{'x': 1}", EDIT), ", 'ordered': false"));
+	play_reply(&play, FOUND("{'_id': 1}, {'_id': 2}"));
+	play_expect_sent(&play, 0,
+			 UPDATE(STATEMENT(WHOLE("{'x': 1}", 1),
+					  EDIT) ", " STATEMENT(WHOLE("{'x': 1}", 2), EDIT),
+				""));
+	play_close(&play);
+	start(UPDATE(STATEMENT("{'x': 1}", EDIT), ", 'ordered': 'x'"));
+	play_reply(&play, FOUND("{'_id': 1}, {'_id': 2}"));
+	play_expect_sent(&play, 0,
+			 UPDATE(STATEMENT(WHOLE("{'x': 1}", 1),
+					  EDIT) ", " STATEMENT(WHOLE("{'x': 1}", 2), EDIT),
+				", 'ordered': 'x'"));
+	play_close(&play);
+}
+
 Test(edit_together, so_many_go_at_once)
 {
 	start(BY_FIELD);

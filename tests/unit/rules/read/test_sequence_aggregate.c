@@ -617,6 +617,19 @@ Test(sequence_aggregate, a_merge_into_a_ruled_namespace_is_guarded_and_not_repea
 	play_close(&play);
 }
 
+Test(sequence_aggregate, all_commands_of_a_read_have_its_time_together)
+{
+	start(FIND(BY_ARRAY ", 'maxTimeMS': 500"));
+	expect_sent("$match " WHOLE " $match",
+		    "{'aggregate': 'books', 'cursor': {}, 'maxTimeMS': 500, '$db': 'shop'}");
+	play.now += 200000;
+	play_reply(&play, DIED);
+	expect_sent("$match " LOOKED " $match",
+		    "{'aggregate': 'books', 'cursor': {}, '$db': 'shop', 'maxTimeMS': "
+		    "{'$numberLong': '300'}}");
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_generation_that_ended_is_asked_for_again_and_not_for_ever)
 {
 	start(FIND(BY_ARRAY));

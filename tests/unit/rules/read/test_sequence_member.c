@@ -250,6 +250,17 @@ Test(sequence_member, a_document_that_is_gone_by_then_is_asked_for_again)
 	expect_answer(REPLY(""));
 }
 
+Test(sequence_member, all_commands_have_the_clients_time_together)
+{
+	start(FIND("'filter': {'_id': 1, 'f': 5}, 'maxTimeMS': 100"));
+	play_reply(&play, REPLY(MAIN(STATE(3) ", ")));
+	play_reply(&play, REPLY("{'_spill': {'p': 0}, 'more': [5]}"));
+	play.now += 60000;
+	play_reply(&play, REPLY(""));
+	cr_assert_eq(load_int64(play_find(play_message(&play).body, "maxTimeMS").data), 40);
+	play_close(&play);
+}
+
 Test(sequence_member, time_that_is_up_ends_it)
 {
 	start(FIND("'filter': {'_id': 1, 'f': 5}, 'maxTimeMS': 100"));

@@ -341,6 +341,22 @@ Test(sequence_find_and_modify, the_client_s_time_is_used_up)
 
 /* ---- a document too large ---- */
 
+Test(sequence_find_and_modify, a_push_behind_a_move_has_what_is_left_of_the_time)
+{
+	start(MODIFY(PUSH ", 'maxTimeMS': 100"));
+	play_reply(&play, TOO_LARGE);
+	play.now += 60000;
+	play_moved(&play, true);
+	play_expect_sent(&play, 0, MODIFY(PUSH ", 'maxTimeMS': {'$numberLong': '40'}"));
+	play_close(&play);
+	start(MODIFY(PUSH ", 'maxTimeMS': 100"));
+	play_reply(&play, TOO_LARGE);
+	play.now += 100000;
+	play_moved(&play, true);
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
 Test(sequence_find_and_modify, a_refused_push_is_sent_again_after_a_move)
 {
 	static const char *const refusals[] = {TOO_LARGE, TOO_LARGE_TO_GROW};
