@@ -440,6 +440,14 @@ static void write_statement_ids(const struct bulk_write *bulk, const struct comm
 	writer_close(out, array);
 }
 
+static void write_own_concern(struct buffer *out)
+{
+	size_t concern = writer_open_document(out, "writeConcern");
+
+	writer_int32(out, "w", 1);
+	writer_close(out, concern);
+}
+
 static void write_body(const struct bulk_write *bulk, const struct command *client,
 		       const struct bulk_command *command, struct buffer *out)
 {
@@ -458,6 +466,8 @@ static void write_body(const struct bulk_write *bulk, const struct command *clie
 	if (namespace->uuid.type != 0)
 		writer_element(out, &namespace->uuid);
 	write_statement_ids(bulk, client, command->run, out);
+	if (bulk->silent) /* it is answered, and waits for nobody */
+		write_own_concern(out);
 	if (command->time_left >= 0)
 		writer_int64(out, "maxTimeMS", command->time_left);
 	writer_text(out, "$db", namespace->database);

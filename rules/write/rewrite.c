@@ -151,8 +151,8 @@ static void write_array(const struct sequence *sequence, struct buffer *out,
 	writer_close(out, array);
 }
 
-/* Where the answer is needed, a `w` that might have mongod tell nothing stays away. False: the
- * field is no write concern. */
+/* Where the answer is needed, a `w` that has mongod tell nothing becomes 1, which waits for nobody,
+ * either; one that might be such stays away. False: the field is no write concern. */
 static bool write_answered_concern(struct buffer *out, const struct element *concern)
 {
 	size_t document;
@@ -164,8 +164,9 @@ static bool write_answered_concern(struct buffer *out, const struct element *con
 		return false;
 	document = writer_open_document(out, "writeConcern");
 	while (cursor_next(&fields, &field) == CURSOR_ELEMENT)
-		if (!element_is(&field, "w") ||
-		    !(concern_is_zero(&field) || field.type == BSON_BYTE_DECIMAL))
+		if (element_is(&field, "w") && concern_is_zero(&field))
+			writer_int32(out, "w", 1);
+		else if (!element_is(&field, "w") || field.type != BSON_BYTE_DECIMAL)
 			writer_element(out, &field);
 	writer_close(out, document);
 	return true;

@@ -1294,10 +1294,11 @@ Test(edit, unacknowledged_edits_answer_nothing)
 						  ", 'writeConcern': {'w': 0}"),
 				   .flags = MESSAGE_MORE_TO_COME},
 		     VERDICT_WRITE);
-	play_expect_sent(&play, 0,
-			 "{'update': 'books', 'updates': [{'q': {'$and': [{'_id': 1}, {'_spill': "
-			 "{'$exists': false}}]}, 'u': {'$set': {'f.0': 9}}}], 'writeConcern': {}, "
-			 "'$db': 'shop'}");
+	play_expect_sent(
+		&play, 0,
+		"{'update': 'books', 'updates': [{'q': {'$and': [{'_id': 1}, {'_spill': "
+		"{'$exists': false}}]}, 'u': {'$set': {'f.0': 9}}}], 'writeConcern': {'w': 1}, "
+		"'$db': 'shop'}");
 	play_reply(&play, RESULT(1));
 	cr_assert_eq(play.outcome, SEQUENCE_DONE);
 	cr_assert_eq(play.sequence->output.length, 0);
