@@ -34,8 +34,9 @@ static void write_labels(struct buffer *out, struct bytes labels, const char *ad
 		out->length = mark;
 }
 
-enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
-					       const char *add, const char *drop)
+/* `keeps`: the reply's own labels. */
+static enum sequence_outcome pass_labelled(struct sequence *sequence, struct packet *reply,
+					   bool keeps, const char *add, const char *drop)
 {
 	struct buffer *out = &sequence->buffer;
 	struct cursor cursor;
@@ -51,12 +52,20 @@ enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct
 			continue;
 		}
 		labelled = true;
-		write_labels(out, field.type == BSON_BYTE_ARRAY ? field.value : (struct bytes){0},
+		write_labels(out,
+			     keeps && field.type == BSON_BYTE_ARRAY ? field.value
+								    : (struct bytes){0},
 			     add, drop);
 	}
 	if (!labelled)
 		write_labels(out, (struct bytes){0}, add, drop);
 	return sequence_end_reply(sequence, body);
+}
+
+enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
+					       const char *add, const char *drop)
+{
+	return pass_labelled(sequence, reply, true, add, drop);
 }
 
 /* mongod labels these for a retryable write; our read behind one carries no txnNumber. The driver
@@ -83,14 +92,18 @@ bool reply_is_unauthorized(const struct packet *reply)
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
 						 const char *drop)
 {
+	/* An edit in place has a transaction, and perhaps the client has none. */
+	bool keeps = command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
 	bool lacks = sequence_lacks_label(sequence, reply);
+	struct element labels;
 
 	/* mongod may have refused it before it looked at the transaction: that ends as well. */
 	sequence->end.failed = true;
-	if (!lacks && !drop)
+	if (!reply->summary.readable ||
+	    (!lacks && !drop &&
+	     (keeps || !document_find(reply->message.body, "errorLabels", &labels))))
 		return sequence_pass(sequence, reply);
-	return sequence_pass_relabelled(sequence, reply, lacks ? "RetryableWriteError" : NULL,
-					drop);
+	return pass_labelled(sequence, reply, keeps, lacks ? "RetryableWriteError" : NULL, drop);
 }
 
 const char *sequence_name_rule(const struct sequence *sequence, const char *why,

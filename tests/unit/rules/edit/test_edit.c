@@ -1321,6 +1321,24 @@ static void reach(size_t steps)
 		play_reply(&play, replies[i]);
 }
 
+/* A helper of ours may run in a transaction of ours. */
+Test(edit, a_write_without_a_transaction_has_no_label_of_one)
+{
+	static const char failed[] = "{'errorLabels': ['TransientTransactionError'], 'ok': 0.0, "
+				     "'code': 10107, 'errmsg': 'not primary'}";
+
+	reach(1);
+	play_reply(&play, failed);
+	play_expect_answer(&play, "{'errorLabels': ['RetryableWriteError'], 'ok': 0.0, 'code': "
+				  "10107, 'errmsg': 'not primary'}");
+	play_close(&play);
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	play_reply(&play, failed);
+	play_expect_answer(&play, "{'ok': 0.0, 'code': 10107, 'errmsg': 'not primary'}");
+	play_close(&play);
+}
+
 Test(edit, a_change_of_primaries_is_retryable_wherever_it_meets_the_edit)
 {
 	for (size_t steps = 1; steps <= 3; steps++) {
