@@ -315,6 +315,13 @@ Test(sequence_aggregate, an_error_that_quotes_the_query_is_told_of_the_clients_o
 	play_close(&play);
 }
 
+/* As for mongod, which then knows no transaction. */
+Test(sequence_aggregate, an_autocommit_of_null_is_none)
+{
+	start("{'count': 'books', 'query': {'f': {'$gt': 5}}, 'autocommit': null, '$db': 'shop'}");
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_count_is_a_number)
 {
 	start("{'count': 'books', 'query': {'f': {'$gt': 5}}, 'limit': 3, '$db': 'shop'}");
