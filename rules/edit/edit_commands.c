@@ -25,6 +25,15 @@ static struct fill fill_batch(const struct edit *edit)
 			     edit->write.many && edit->facts.raises ? "{batchSize: 1}" : "{}");
 }
 
+struct element edit_bypass(const struct edit *edit)
+{
+	struct element bypass = {.type = 0};
+
+	(void)!document_find(edit->sequence->match.command.body, "bypassDocumentValidation",
+			     &bypass);
+	return bypass;
+}
+
 enum edit_outcome edit_send_body(struct edit *edit, size_t body)
 {
 	sequence_write_read_fields(edit->sequence, edit->input, edit->namespace->database,

@@ -239,9 +239,8 @@ static void write_rest(struct edit *edit)
 	const struct command *command = &edit->sequence->match.command;
 	int64_t left = sequence_time_left(edit->sequence, edit->input);
 	struct buffer *out = &edit->sequence->buffer;
-	struct element bypass = {.type = 0};
+	struct element bypass = edit_bypass(edit);
 
-	(void)!document_find(command->body, "bypassDocumentValidation", &bypass);
 	sequence_write_cursor_fields(edit->sequence);
 	template_write_fields(out, "{bypassDocumentValidation: @bypass, $clusterTime: @time}",
 			      fill("bypass", &bypass),

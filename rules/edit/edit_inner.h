@@ -111,6 +111,8 @@ void edit_write_bare(struct edit *edit);
 
 /* ..@whole: the stages that put documents together and judge the filter on them. */
 struct fill edit_fill_whole(const struct edit *edit);
+/* The client's bypassDocumentValidation, or none: what is written to main goes by it, too. */
+struct element edit_bypass(const struct edit *edit);
 /* Ends a read that `body` opened and that has its own collation. */
 enum edit_outcome edit_send_body(struct edit *edit, size_t body);
 /* Ends a read that `body` opened. */

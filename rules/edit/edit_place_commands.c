@@ -121,7 +121,7 @@ static void splice_beside(struct buffer *out, size_t *place, const void *context
 enum edit_outcome edit_send_hold(struct edit *edit)
 {
 	int64_t head = edit->place.state.head;
-	struct element state;
+	struct element state, bypass = edit_bypass(edit);
 
 	require(edit_state_of(edit, edit->target, &state));
 	return COMMAND(
@@ -130,9 +130,9 @@ enum edit_outcome edit_send_hold(struct edit *edit)
 		"@state}}]}, update: {$set: {'_spill.@key': {e: @editions, ..@beside}}}, fields: "
 		"{_id: 0, head: @head, tail: {$cond: [true, {$slice: ['$@main', @from, "
 		"2147483647]}, 0]}, bytes: {$bsonSize: '$$ROOT'}, collated: " EXPRESSION_IS_COLLATED
-		", ..@time}, collation: @collation}",
+		", ..@time}, collation: @collation, bypassDocumentValidation: @bypass}",
 		FILLS(edit), fill("state", &state), fill_with("editions", write_editions, edit),
-		fill_spliced("beside", splice_beside, edit),
+		fill("bypass", &bypass), fill_spliced("beside", splice_beside, edit),
 		fill_template("head", head > 0 ? "{$cond: [true, {$slice: ['$@main', @from]}, 0]}"
 					       : "{$literal: []}"),
 		fill("from", head),
@@ -378,13 +378,14 @@ enum edit_outcome edit_send_abort(struct edit *edit)
 /* The state as it was met. */
 enum edit_outcome edit_send_restore(struct edit *edit)
 {
-	struct element state;
+	struct element state, bypass = edit_bypass(edit);
 
 	require(edit_state_of(edit, edit->target, &state));
 	return COMMAND(edit, PLACE_RESTORE,
 		       "{update: @collection, updates: [{q: {$and: [@pin, {'_spill.@key.e.w': "
-		       "@pending}]}, u: {$set: {'_spill.@key': @state}}, collation: @collation}]}",
-		       FILLS(edit), fill("state", &state));
+		       "@pending}]}, u: {$set: {'_spill.@key': @state}}, collation: @collation}], "
+		       "bypassDocumentValidation: @bypass}",
+		       FILLS(edit), fill("state", &state), fill("bypass", &bypass));
 }
 
 /* Those that APPLY has made: a batch that counts had none, but for what UNMARK has removed. */

@@ -112,6 +112,22 @@ def test_an_error_on_an_element_is_that_of_mongod(books, shop, array):
     assert told.value.code == 14 and told.value.details["codeName"] == "TypeMismatch"
 
 
+def test_a_validator_is_bypassed(books, shop, array):
+    """What Spillway notes in the document on the way is not judged, either."""
+    shop.books.update_one({"_id": "long"}, {"$set": {"odd": True}})
+    shop.command("collMod", "books", validator={"odd": {"$ne": True}})
+    try:
+        with pytest.raises(OperationFailure) as told:
+            books.update_one({"_id": "long"}, {"$pull": {"list": {"n": 90}}})
+        assert told.value.code == 115 and "validator" in told.value.details["errmsg"]
+        done = books.update_one({"_id": "long"}, {"$pull": {"list": {"n": 90}}}, bypass_document_validation=True)
+        assert done.modified_count == 1
+    finally:
+        shop.command("collMod", "books", validator={})
+    shop.model.update_one({"_id": "long"}, {"$pull": {"list": {"n": 90}}})
+    same(shop, books)
+
+
 def test_find_one_and_update(books, shop, array):
     before = books.find_one_and_update({"_id": "long"}, {"$pull": {"list": {"n": {"$gte": 100}}}})
     assert [each["n"] for each in before["list"]] == list(range(COUNT))
