@@ -1,7 +1,9 @@
 """Reads that mongod answers otherwise in another place (docs/internals/mongod.md): the same as mongod, or refused."""
 
+import uuid
+
 import pytest
-from bson import Decimal128, Int64, MaxKey, MinKey
+from bson import Binary, Decimal128, Int64, MaxKey, MinKey
 
 from support import exact, share
 from support.exact import UNDEFINED, Raw
@@ -445,6 +447,19 @@ def test_a_distinct_with_a_query_has_what_an_index_without_arrays_has(arms, inde
         for arm in arms.arms:
             assert _code(arm.call({"dropIndexes": "books", "index": "*"})) == 0
     assert with_null
+
+
+def test_a_distinct_that_starts_a_transaction(arms, index):
+    """The plan is asked for outside of the transaction."""
+    _fill(arms, [{"_id": 1, "list": {"b": "x"}, "n": 1}, {"_id": 2, "n": 1}])
+    index({"key": {"n": 1, "list.b": 1}})
+    for concern in ({}, {"readConcern": {"level": "snapshot"}}):
+        session = {"lsid": {"id": Binary(uuid.uuid4().bytes, 4)}, "txnNumber": Int64(1), "autocommit": False}
+        asked = {"distinct": "books", "key": "list.b", "query": {"n": 1}, **session}
+        assert None in exact.plain(exact.get(_same(arms, {**asked, "startTransaction": True, **concern}), "values"))
+        _same(arms, asked)
+        for arm in arms.arms:
+            arm.connection.command("admin", {"abortTransaction": 1, **session})
 
 
 def test_a_distinct_with_a_query_by_an_index_with_a_collation(arms, index):
