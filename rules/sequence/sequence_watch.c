@@ -81,20 +81,29 @@ static bool found_some(struct bytes cursor)
 	       cursor_next(&documents, &first) == CURSOR_ELEMENT;
 }
 
-/* The client wants no answer: without one nobody knew when the overflow can be tended. */
-static enum sequence_outcome send_answered(struct sequence *sequence)
+/* Behind a question of ours. */
+static bool edit_field(void *context, struct buffer *out, const struct element *field)
 {
-	sequence_write_edited(sequence, MESSAGE_MORE_TO_COME, NULL, NULL);
-	return SEQUENCE_SEND;
+	int64_t time = sequence_time_anew(context);
+
+	if (!element_is(field, "maxTimeMS") || time == 0)
+		return sequence_has_said(context, field);
+	writer_int64(out, "maxTimeMS", time);
+	return true;
 }
 
+/* Without an answer nobody knew when the overflow can be tended. */
 static enum sequence_outcome send_client_s(struct sequence *sequence)
 {
+	const struct match *match = &sequence->match;
+	bool answered =
+		match->facts.answered || (match->namespace && match->tending != MOVER_TEND_NOTHING);
+
 	sequence->step = WATCH_SENT;
-	return !sequence->match.facts.answered && sequence->match.namespace &&
-			       sequence->match.tending != MOVER_TEND_NOTHING
-		       ? send_answered(sequence)
-		       : sequence_send_request(sequence);
+	if (!sequence->begun && answered == match->facts.answered)
+		return sequence_send_request(sequence);
+	sequence_write_edited(sequence, answered ? MESSAGE_MORE_TO_COME : 0, edit_field, sequence);
+	return answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
 }
 
 /* ---- createIndexes: elements that mongod can't see ---- */

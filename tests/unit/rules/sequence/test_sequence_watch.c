@@ -239,6 +239,18 @@ Test(sequence_watch, a_rename_during_which_a_tail_moved_goes_back)
 #define INDEX(keys) \
 	"{'createIndexes': 'books', 'indexes': [{'key': " keys ", 'name': 'x'}], '$db': 'shop'}"
 
+Test(sequence_watch, a_transaction_starts_with_the_question)
+{
+	static const char index[] = "{'createIndexes': 'books', 'indexes': [{'key': {'f.a': 1, "
+				    "'f.b': 1}, 'name': 'x'}], " TRANSACTION "%s, '$db': 'shop'}";
+
+	play_command(&play, made_text(index, ", 'startTransaction': true"), VERDICT_WATCH);
+	cr_assert_gt(play_find(play_message(&play).body, "startTransaction").length, 0);
+	play_reply(&play, FOUND(""));
+	play_expect_sent(&play, 0, made_text(index, ""));
+	play_close(&play);
+}
+
 Test(sequence_watch, elements_in_the_overflow_may_forbid_an_index)
 {
 	struct element conditions, condition, type;
