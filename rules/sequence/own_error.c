@@ -199,6 +199,7 @@ enum sequence_outcome own_error_ask_of(struct sequence *sequence, struct bytes s
 	if (command_has(client, FIELD_DB))
 		writer_element(out, &client->fields[FIELD_DB]);
 	sequence_write_api_fields(sequence);
+	sequence->reply.outside = true;
 	return sequence_send_command(sequence, body);
 }
 
@@ -341,7 +342,6 @@ enum sequence_outcome own_error_pass(struct sequence *sequence, struct packet *r
 enum sequence_outcome own_error_pass_or_refuse(struct sequence *sequence, struct packet *reply,
 					       const char *why)
 {
-	sequence->begun = false; /* the question was asked outside the client's transaction */
 	if (reply && own_error_said(reply))
 		return own_error_pass(sequence, reply);
 	return sequence_refuse_write(sequence, ERROR_COMMAND_NOT_SUPPORTED, why);

@@ -84,7 +84,8 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 	sequence->trace.resumed = input->now;
 	packet_fini(&sequence->held);
 	sequence->buffer.length = 0;
-	sequence->begun = sequence->begun || input->reply;
+	sequence->begun = sequence->begun || (input->reply && !sequence->reply.outside);
+	sequence->reply.outside = false;
 	if (sequence->end.aborts)
 		return take_abort(sequence);
 	outcome = sequence->resume(sequence, input);
@@ -351,7 +352,6 @@ static enum sequence_outcome refuse_resume(struct sequence *sequence,
 {
 	if (!input->reply && is_judged_by_mongod(sequence))
 		return own_error_ask(sequence);
-	sequence->begun = false; /* the question was asked outside the client's transaction */
 	if (input->reply && own_error_said(input->reply))
 		return own_error_pass(sequence, input->reply);
 	return sequence_fail(sequence, sequence->match.refusal.code,

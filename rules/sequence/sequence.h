@@ -72,6 +72,7 @@ struct sequence_reply {
 	size_t expected; /* bytes, where it may be large; a guess */
 	bool gives_up;   /* resumed without it, where memory is short, the sequence ends with an
 			    error */
+	bool outside;    /* it was asked outside the client's session: no transaction has begun */
 };
 
 /* What the user may do. */

@@ -120,6 +120,7 @@ static enum sequence_outcome resume_child(struct sequence *sequence,
 		sequence->output = child->output;
 		sequence->move.note = child->move.note;
 		sequence->pause = child->pause;
+		sequence->reply.outside = child->reply.outside;
 		return outcome;
 	}
 	require(child->output.length >= FRAME_HEADER_LENGTH);
@@ -397,7 +398,6 @@ static enum sequence_outcome judge_ops(struct sequence *sequence,
 		return sequence_pass(sequence, &bulk->packet); /* without asking mongod */
 	}
 	sequence->step = BULK_RUNS;
-	sequence->begun = false;
 	return go_on(sequence, input);
 }
 

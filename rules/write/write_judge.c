@@ -156,7 +156,6 @@ enum sequence_outcome write_take_judgement(struct sequence *sequence,
 	struct sequence_write *write = write_of(sequence);
 	struct refused_statements *rejected = &write->rejected;
 
-	sequence->begun = false;
 	if (!own_error_said(input->reply))
 		return refuse_all(sequence);
 	if (write->count == 1 || !own_error_is_statements(sequence, input->reply))

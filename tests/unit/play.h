@@ -38,7 +38,8 @@ struct play {
 	const struct ruled_namespace *plain; /* of a plain find without its reply, else NULL */
 	struct bytes reply;                  /* the server's last */
 	struct mover_note notes[PLAY_NOTES];
-	struct bytes indexes; /* of the books' overflow, as the movers tell them; or none */
+	struct bytes indexes;     /* of the books' overflow, as the movers tell them; or none */
+	struct bytes own_indexes; /* the same of the books */
 	size_t note_count;
 };
 
@@ -108,6 +109,10 @@ static inline void play_request_frame(struct play *play, struct buffer frame,
 		known_indexes_take(rule_set_indexes(play->shop.config->rules, bytes_of("shop"),
 						    bytes_of("books_more")),
 				   play->indexes);
+	if (play->own_indexes.length > 0)
+		known_indexes_take(rule_set_indexes(play->shop.config->rules, bytes_of("shop"),
+						    bytes_of("books")),
+				   play->own_indexes);
 	play->now = 1000000;
 	play->request = made_copy(buffer_view(&frame));
 	if (!plain_find(play->shop.cache, play->request, &play->plain))

@@ -405,6 +405,23 @@ Test(sequence_aggregate, a_hint_of_a_distinct_is_tried_on_no_documents)
 	play_close(&play);
 }
 
+/* The plan is asked for outside the client's session. */
+Test(sequence_aggregate, a_distinct_starts_its_transaction_behind_the_question_of_its_plan)
+{
+	struct element field;
+
+	play.own_indexes = made_bson("{'0': {'key': {'f.x': 1}, 'name': 'x'}}");
+	start("{'distinct': 'books', 'key': 'f.x', 'query': {'y': 1}, 'readConcern': {'level': "
+	      "'snapshot'}, 'startTransaction': true, '$db': 'shop', " TRANSACTION "}");
+	play_expect_helper(&play, "{'explain': {'distinct': 'books', 'key': 'f.x', 'query': {'y': "
+				  "1}}, 'verbosity': 'queryPlanner', '$db': 'shop'}");
+	play_reply(&play, "{'queryPlanner': {'winningPlan': {'stage': 'COLLSCAN'}}, 'ok': 1.0}");
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+	cr_assert(document_find(play_message(&play).body, "startTransaction", &field));
+	cr_assert(document_find(play_message(&play).body, "readConcern", &field));
+	play_close(&play);
+}
+
 Test(sequence_aggregate, what_only_an_aggregate_has_is_tried_on_no_documents)
 {
 	static const char *const unusual[][2] = {
