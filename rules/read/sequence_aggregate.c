@@ -547,7 +547,6 @@ static enum sequence_outcome aggregate_resume(struct sequence *sequence,
 	if (!input->reply)
 		return wants_plan(sequence) ? ask_plan(sequence) : start(sequence, input);
 	if (sequence->step == STEP_PLANNED) {
-		sequence->begun = false; /* asked outside the client's transaction */
 		if (own_error_said(input->reply))
 			return own_error_pass(sequence, input->reply);
 		if (input->reply->kind == PACKET_MESSAGE)

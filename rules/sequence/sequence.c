@@ -220,9 +220,24 @@ enum sequence_outcome sequence_pass(struct sequence *sequence, struct packet *re
 	return SEQUENCE_DONE;
 }
 
+static bool leave_start(void *context, struct buffer *out, const struct element *field)
+{
+	(void)out;
+	return sequence_has_said(context, field);
+}
+
+/* A transaction is started once. */
+static bool has_started(const struct sequence *sequence)
+{
+	return sequence->begun && command_has(&sequence->match.command, FIELD_START_TRANSACTION);
+}
+
 enum sequence_outcome sequence_send_request(struct sequence *sequence)
 {
-	sequence->output = buffer_view(&sequence->request.raw);
+	if (has_started(sequence))
+		sequence_write_edited(sequence, 0, leave_start, sequence);
+	else
+		sequence->output = buffer_view(&sequence->request.raw);
 	return wants_reply(sequence) ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
 }
 

@@ -23,7 +23,8 @@ struct sequence *sequence_hide_new(const struct match *match);
 struct sequence *sequence_stats_new(void);
 struct sequence *sequence_stream_new(void);
 
-/* Sends the client's own bytes. */
+/* Sends the client's own bytes; where commands of ours have started its transaction, without the
+ * fields that start one. */
 enum sequence_outcome sequence_send_request(struct sequence *sequence);
 
 /* Opens a reply to the client made of one of the server's; returns its body, for the other. */

@@ -296,3 +296,18 @@ Test(sequence_watch, an_index_of_very_deep_paths_is_refused)
 	play_expect_error(&play, 115, "too deep");
 	play_close(&play);
 }
+
+/* The question was the transaction's first command. */
+Test(sequence_watch, an_index_in_a_transaction_starts_it_once)
+{
+	play_command(&play,
+		     "{'createIndexes': 'books', 'indexes': [{'key': {'f.a': 1, 'f.b': 1}, 'name': "
+		     "'x'}], '$db': 'shop', 'readConcern': {'level': 'local'}, 'startTransaction': "
+		     "true, " TRANSACTION "}",
+		     VERDICT_WATCH);
+	play_reply(&play, "{'cursor': {'firstBatch': [], 'id': 0}, 'ok': 1.0}");
+	play_expect_sent(&play, 0,
+			 "{'createIndexes': 'books', 'indexes': [{'key': {'f.a': 1, 'f.b': 1}, "
+			 "'name': 'x'}], '$db': 'shop', " TRANSACTION "}");
+	play_close(&play);
+}
