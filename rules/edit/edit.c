@@ -299,7 +299,7 @@ static enum edit_outcome take_hits(struct edit *edit, struct packet *reply)
 		return edit_send_kill(edit);
 	case EDIT_HITS_ALL:
 		return search_all(edit);
-	case EDIT_HITS_DAMAGED:
+	case EDIT_HITS_FAILED:
 		return fail_read(edit, reply);
 	}
 	require(cursor_open(&cursor, batch));

@@ -182,12 +182,13 @@ must_check bool edit_sets_another(struct edit *edit, bool whatever);
 void edit_decide_search(struct edit *edit);
 enum edit_outcome edit_search_by_overflow(struct edit *edit);
 enum edit_hits {
-	EDIT_HITS_FOUND,   /* the first `*documents` of the batch are those that match, and all */
-	EDIT_HITS_AGAIN,   /* documents were named that had not been candidates: send it again */
-	EDIT_HITS_KILL,    /* edit->search.cursor_id is not needed: edit_send_kill, then search them
-			      all */
-	EDIT_HITS_ALL,     /* search all of them */
-	EDIT_HITS_DAMAGED, /* a state that can't be read is that of a hit's document */
+	EDIT_HITS_FOUND,  /* the first `*documents` of the batch are those that match, and all */
+	EDIT_HITS_AGAIN,  /* documents were named that had not been candidates: send it again */
+	EDIT_HITS_KILL,   /* edit->search.cursor_id is not needed: edit_send_kill, then search them
+			     all */
+	EDIT_HITS_ALL,    /* search all of them */
+	EDIT_HITS_FAILED, /* the error stands: that of a hit's document whose state can't be read,
+			     or of a command that was interrupted */
 };
 enum edit_hits edit_take_hits(struct edit *edit, const struct packet *reply, struct bytes *batch,
 			      size_t *documents);

@@ -146,13 +146,12 @@ enum edit_outcome edit_fail(struct edit *edit, struct packet *reply)
 }
 
 /* An error of the server's state, not of what was asked: the driver may try again. */
-static bool is_passing(const struct edit *edit, const struct packet *reply)
+static bool is_passing(const struct packet *reply)
 {
 	struct element labels;
 
-	return !reply->summary.readable ||
-	       document_find(reply->message.body, "errorLabels", &labels) ||
-	       sequence_lacks_label(edit->sequence, reply);
+	return !reply->summary.readable || sequence_ends_all(reply->summary.code) ||
+	       document_find(reply->message.body, "errorLabels", &labels);
 }
 
 bool edit_keep_failure(struct edit *edit, struct packet *reply, enum edit_outcome *outcome)
@@ -167,7 +166,7 @@ bool edit_keep_failure(struct edit *edit, struct packet *reply, enum edit_outcom
 		*outcome = refuse_damaged(edit, code, message);
 	} else if (outgrown) {
 		*outcome = edit_refuse(edit, ERROR_OBJECT_TOO_LARGE, outgrown);
-	} else if (is_passing(edit, reply)) {
+	} else if (is_passing(reply)) {
 		*outcome = edit_fail(edit, reply);
 	} else {
 		packet_fini(&edit->end.failure);

@@ -92,8 +92,10 @@ enum edit_hits edit_take_hits(struct edit *edit, const struct packet *reply, str
 	enum error_code code;
 
 	if (!reply->summary.ok)
-		return raised_tell(&reply->summary, message, &code) ? EDIT_HITS_DAMAGED
-								    : EDIT_HITS_ALL;
+		return raised_tell(&reply->summary, message, &code) ||
+				       sequence_ends_all(reply->summary.code)
+			       ? EDIT_HITS_FAILED
+			       : EDIT_HITS_ALL;
 	cursor = reply_read_cursor(reply->summary.cursor);
 	if (!element_integer(&cursor.id, &edit->search.cursor_id) || !cursor.batch.data)
 		return EDIT_HITS_ALL;

@@ -439,6 +439,13 @@ static const char *refusal_of(struct sequence *sequence, const struct reply_summ
 	return NULL;
 }
 
+/* Of a part of the outliers alone: all of them are another question. */
+static bool asks_part(struct sequence *sequence)
+{
+	return aggregate_of(sequence)->foremost.target ||
+	       (probes(sequence) && !command_has(&sequence->match.command, FIELD_AUTOCOMMIT));
+}
+
 /* The order counts: the error of a damaged document quotes its _id, in which any text may stand. */
 static enum sequence_outcome take_failure(struct sequence *sequence,
 					  const struct sequence_input *input)
@@ -453,8 +460,7 @@ static enum sequence_outcome take_failure(struct sequence *sequence,
 					    : take_damage(sequence, input, code, message);
 	if (aggregate_of(sequence)->foremost.target && raised_short(summary))
 		return ask_look(sequence, input);
-	if (aggregate_of(sequence)->foremost.target ||
-	    (probes(sequence) && !command_has(&sequence->match.command, FIELD_AUTOCOMMIT)))
+	if (asks_part(sequence) && !sequence_ends_all(summary->code))
 		return ask_all(sequence, input);
 	if (sequence->match.command.kind == COMMAND_DISTINCT && distinct_too_large(summary))
 		return sequence_fail(sequence, ERROR_DISTINCT_TOO_LARGE,

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define RETRYABLE "RetryableWriteError"
+
 static bool names(const struct element *label, const char *name)
 {
 	struct bytes text;
@@ -12,9 +14,26 @@ static bool names(const struct element *label, const char *name)
 	return name && element_string(label, &text) && bytes_are(text, name);
 }
 
-/* The array without `drop` and with `add`; nothing where it would be empty. */
-static void write_labels(struct buffer *out, struct bytes labels, const char *add, const char *drop)
+/* A command of ours in a transaction of ours has labels that the client's has not. */
+static bool is_foreign(const struct sequence *sequence, const struct element *label)
 {
+	const struct command *command = &sequence->match.command;
+
+	return (names(label, "TransientTransactionError") &&
+		!command_has(command, FIELD_AUTOCOMMIT)) ||
+	       (names(label, RETRYABLE) && !command_has(command, FIELD_TXN_NUMBER));
+}
+
+struct relabelling {
+	const struct sequence *sequence;
+	const char *add, *drop;
+};
+
+/* The array without `drop` and with `add`; nothing where it would be empty. */
+static void write_labels(struct buffer *out, struct bytes labels,
+			 const struct relabelling *relabelling)
+{
+	const char *add = relabelling->add;
 	size_t mark = out->length, array = writer_open_array(out, "errorLabels"), count = 0;
 	struct cursor cursor;
 	struct element label;
@@ -24,7 +43,8 @@ static void write_labels(struct buffer *out, struct bytes labels, const char *ad
 	if (labels.length > 0 && cursor_open(&cursor, labels))
 		while (cursor_next(&cursor, &label) == CURSOR_ELEMENT) {
 			stands = stands || names(&label, add);
-			if (!names(&label, drop))
+			if (!names(&label, relabelling->drop) &&
+			    !is_foreign(relabelling->sequence, &label))
 				writer_renamed(out, writer_index(name, count++), &label);
 		}
 	if (add && !stands)
@@ -34,10 +54,10 @@ static void write_labels(struct buffer *out, struct bytes labels, const char *ad
 		out->length = mark;
 }
 
-/* `keeps`: the reply's own labels. */
-static enum sequence_outcome pass_labelled(struct sequence *sequence, struct packet *reply,
-					   bool keeps, const char *add, const char *drop)
+enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
+					       const char *add, const char *drop)
 {
+	const struct relabelling relabelling = {sequence, add, drop};
 	struct buffer *out = &sequence->buffer;
 	struct cursor cursor;
 	struct element field;
@@ -52,25 +72,17 @@ static enum sequence_outcome pass_labelled(struct sequence *sequence, struct pac
 			continue;
 		}
 		labelled = true;
-		write_labels(out,
-			     keeps && field.type == BSON_BYTE_ARRAY ? field.value
-								    : (struct bytes){0},
-			     add, drop);
+		write_labels(out, field.type == BSON_BYTE_ARRAY ? field.value : (struct bytes){0},
+			     &relabelling);
 	}
 	if (!labelled)
-		write_labels(out, (struct bytes){0}, add, drop);
+		write_labels(out, (struct bytes){0}, &relabelling);
 	return sequence_end_reply(sequence, body);
-}
-
-enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
-					       const char *add, const char *drop)
-{
-	return pass_labelled(sequence, reply, true, add, drop);
 }
 
 /* mongod labels these for a retryable write; our read behind one carries no txnNumber. The driver
  * then sends the write again, which mongod answers from its history. */
-bool sequence_lacks_label(const struct sequence *sequence, const struct packet *reply)
+static bool lacks_label(const struct sequence *sequence, const struct packet *reply)
 {
 	static const int64_t codes[] = {6,    7,     89,    91,    189,   262,
 					9001, 10107, 11600, 11602, 13435, 13436};
@@ -84,6 +96,17 @@ bool sequence_lacks_label(const struct sequence *sequence, const struct packet *
 	return false;
 }
 
+bool sequence_ends_all(int64_t code)
+{
+	static const int64_t codes[] = {6,   7,    50,    89,    91,    189,   217,   262,  279,
+					290, 9001, 10107, 11600, 11601, 11602, 13435, 13436};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
+		if (code == codes[i])
+			return true;
+	return false;
+}
+
 bool reply_is_unauthorized(const struct packet *reply)
 {
 	return !reply->summary.ok && reply->summary.code == ERROR_UNAUTHORIZED;
@@ -92,18 +115,15 @@ bool reply_is_unauthorized(const struct packet *reply)
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
 						 const char *drop)
 {
-	/* An edit in place has a transaction, and perhaps the client has none. */
-	bool keeps = command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
-	bool lacks = sequence_lacks_label(sequence, reply);
+	bool lacks = lacks_label(sequence, reply);
 	struct element labels;
 
 	/* mongod may have refused it before it looked at the transaction: that ends as well. */
 	sequence->end.failed = true;
 	if (!reply->summary.readable ||
-	    (!lacks && !drop &&
-	     (keeps || !document_find(reply->message.body, "errorLabels", &labels))))
+	    (!lacks && !document_find(reply->message.body, "errorLabels", &labels)))
 		return sequence_pass(sequence, reply);
-	return pass_labelled(sequence, reply, keeps, lacks ? "RetryableWriteError" : NULL, drop);
+	return sequence_pass_relabelled(sequence, reply, lacks ? RETRYABLE : NULL, drop);
 }
 
 const char *sequence_name_rule(const struct sequence *sequence, const char *why,

@@ -36,9 +36,9 @@ enum sequence_outcome sequence_end_reply(struct sequence *sequence, size_t body)
 enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
 					       const char *add, const char *drop);
 
-/* An error that mongod labels as retryable for a retryable write, as the client's command is one.
- */
-bool sequence_lacks_label(const struct sequence *sequence, const struct packet *reply);
+/* At such an error mongod gives up a whole write, whatever it has done of it: it was interrupted,
+ * or is no primary any more. The error says nothing of what was asked. */
+bool sequence_ends_all(int64_t code);
 /* The user may not do what was asked. */
 bool reply_is_unauthorized(const struct packet *reply);
 /* The same with the error of a command of ours: a retryable write's label is added where mongod did

@@ -158,18 +158,6 @@ static enum sequence_outcome send_run(struct sequence *sequence, const struct se
 
 /* ---- a run that failed as a whole ---- */
 
-/* For these mongod gives up the bulkWrite: it was interrupted, or is no primary any more. */
-static bool ends_all(int64_t code)
-{
-	static const int64_t codes[] = {6,   7,    50,    89,    91,    189,   217,   262,  279,
-					290, 9001, 10107, 11600, 11601, 11602, 13435, 13436};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
-		if (code == codes[i])
-			return true;
-	return false;
-}
-
 static bool has_labels(struct bytes body)
 {
 	struct element labels;
@@ -186,7 +174,7 @@ static bool take_failure(struct sequence *sequence, enum sequence_outcome *outco
 	bool applied = bulk_reply_applied(&bulk->reply);
 	struct bytes text = reply->summary.message;
 
-	if (!applied || ends_all(reply->summary.code) || has_labels(reply->message.body) ||
+	if (!applied || sequence_ends_all(reply->summary.code) || has_labels(reply->message.body) ||
 	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT)) {
 		*outcome = sequence_pass_relabelled(sequence, reply, NULL,
 						    applied ? "NoWritesPerformed" : NULL);

@@ -211,3 +211,14 @@ Test(edit_search, the_overflow_is_not_asked)
 	cr_assert_str_eq(play_stages(&play), LOOKED " $limit $project");
 	play_close(&play);
 }
+
+Test(edit_search, a_search_that_is_ended_does_not_begin_anew)
+{
+	static const char ended[] =
+		"{'ok': 0.0, 'code': 11601, 'errmsg': 'operation was interrupted'}";
+
+	start(ONE);
+	play_reply(&play, ended);
+	play_expect_answer(&play, ended);
+	play_close(&play);
+}

@@ -292,6 +292,22 @@ Test(probe, an_error_is_told_as_the_dear_way_has_it)
 	play_close(&play);
 }
 
+Test(probe, a_read_that_is_ended_does_not_begin_anew)
+{
+	static const char *const ended[] = {
+		"{'ok': 0.0, 'errmsg': 'operation was interrupted', 'code': 11601}",
+		"{'ok': 0.0, 'errmsg': 'operation exceeded time limit', 'code': 50}",
+		"{'ok': 0.0, 'errmsg': 'not primary', 'code': 10107}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(ended); i++) {
+		start(FIND("'filter': {'f': 5}"));
+		play_reply(&play, ended[i]);
+		play_expect_answer(&play, ended[i]);
+		play_close(&play);
+	}
+}
+
 Test(probe, arrays_are_put_together_where_more_is_asked_of_them)
 {
 	static const char *const commands[] = {
