@@ -63,17 +63,34 @@ static void forget_counts(struct sequence_write *write)
 	write->result.modified = write->modified;
 }
 
-/* Where a driver sends the whole once more, or nothing has been applied, the error is the
- * command's; so is what will be refused again, where it is all that was asked for. */
+/* Nothing of the command has been applied, or nothing will stay of it. */
+static bool leaves_nothing(const struct sequence *sequence)
+{
+	return const_write_of(sequence)->result.n == 0 ||
+	       command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
+}
+
+/* What the document itself causes is its statement's error, beside others. Any other error is the
+ * command's, if nothing has been applied, a driver sends the whole once more, or mongod would give
+ * it up, too: else what has been applied must be told. */
 static bool refuses_command(const struct sequence *sequence)
 {
 	const struct sequence_write *write = const_write_of(sequence);
 
-	if (write->edit.end.code == ERROR_OBJECT_TOO_LARGE)
+	switch (write->edit.end.code) {
+	case ERROR_OBJECT_TOO_LARGE:
 		return false;
-	if (write->edit.end.code == ERROR_COMMAND_NOT_SUPPORTED)
-		return write->count == 1;
-	return command_has(&sequence->match.command, FIELD_TXN_NUMBER) || write->result.n == 0;
+	case ERROR_COMMAND_NOT_SUPPORTED:
+	case ERROR_DATA_CORRUPTION:
+		return write->count == 1 && leaves_nothing(sequence);
+	case ERROR_WRITE_CONFLICT:
+		return command_has(&sequence->match.command, FIELD_TXN_NUMBER) ||
+		       leaves_nothing(sequence);
+	case ERROR_MAX_TIME_EXPIRED:
+		return true;
+	default:
+		return leaves_nothing(sequence);
+	}
 }
 
 /* Of the statement that was sent last, or was to be. */
@@ -103,6 +120,25 @@ enum sequence_outcome write_refuse_edit(struct sequence *sequence,
 			  edit->end.code == ERROR_OBJECT_TOO_LARGE
 				  ? edit->end.message
 				  : sequence_name_rule(sequence, edit->end.message, message));
+	forget_counts(write);
+	return end_edit(sequence, input);
+}
+
+/* The server's error to a command of Spillway's. Where mongod would not give up the whole, and what
+ * was applied must be told, it is the statement's. */
+static enum sequence_outcome fail_edit(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct packet *reply = &write->edit.end.reply;
+	const struct reply_summary *summary = &reply->summary;
+	struct element labels;
+
+	if (leaves_nothing(sequence) || !summary->readable || sequence_ends_all(summary->code) ||
+	    document_find(reply->message.body, "errorLabels", &labels))
+		return sequence_pass_helper_error(sequence, reply, write_wrong_label(sequence));
+	write_result_add_error(&write->result, write->sent, (int32_t)summary->code,
+			       summary->message);
 	forget_counts(write);
 	return end_edit(sequence, input);
 }
@@ -184,8 +220,7 @@ enum sequence_outcome write_edit_on(struct sequence *sequence, const struct sequ
 		case EDIT_PAUSE:
 			return SEQUENCE_PAUSE;
 		case EDIT_FAILED:
-			return sequence_pass_helper_error(sequence, &write->edit.end.reply,
-							  write_wrong_label(sequence));
+			return fail_edit(sequence, input);
 		case EDIT_REFUSED:
 			return write_refuse_edit(sequence, input);
 		case EDIT_REJECTED:

@@ -115,6 +115,15 @@ static void note_edits(const struct sequence *sequence, const struct mover_note 
 	}
 }
 
+/* Also where an error is the answer: of some statements before it the server has said so. */
+static bool may_have_applied(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+
+	return !sequence->match.facts.answered || write->applied || write->result.n > 0 ||
+	       sequence->cut;
+}
+
 void write_notes(const struct sequence *sequence,
 		 void (*take)(void *context, const struct mover_note *note), void *context)
 {
@@ -127,8 +136,7 @@ void write_notes(const struct sequence *sequence,
 	notes_begin(&common, sequence, write_last_reply(write));
 	note_edits(sequence, &common, take, context);
 	note_unfinished(sequence, &common, take, context);
-	if ((sequence->match.facts.answered && !write->applied && !sequence->cut) ||
-	    !write_open_statements(sequence, &statements))
+	if (!may_have_applied(sequence) || !write_open_statements(sequence, &statements))
 		return;
 	while (statements_next(&statements, &document, &broken)) {
 		note = common;

@@ -619,6 +619,155 @@ Test(edit, what_a_validator_refuses_among_other_statements_is_one_of_their_error
 	play_close(&play);
 }
 
+/* ---- what a statement fails by, beside others ---- */
+
+/* The second of the statements: an edit, whose E0 matches nothing. */
+#define THREE UPDATE(PUSHED(2) ", " STATEMENT("{'_id': 1}", "") ", " PUSHED(3), "%s")
+
+static void start_second(const char *more)
+{
+	start(made_text(THREE, more));
+	play_reply(&play, RESULT(1));
+	play_reply(&play, RESULT(0));
+}
+
+static void expect_statements_error(int64_t code, int64_t n)
+{
+	int64_t told, index, applied;
+	struct element errors;
+	struct bytes body;
+
+	cr_assert_eq(play.outcome, SEQUENCE_DONE, "%d", play.outcome);
+	body = play_message(&play).body;
+	cr_assert(document_find_integer(body, "n", &applied), "%s", made_json(body));
+	cr_assert(document_find(body, "writeErrors", &errors), "%s", made_json(body));
+	cr_assert(document_find_integer(errors.value, "0.index", &index));
+	cr_assert(document_find_integer(errors.value, "0.code", &told));
+	cr_assert_eq(applied, n, "%s", made_json(body));
+	cr_assert_eq(index, 1, "%s", made_json(body));
+	cr_assert_eq(told, code, "%s", made_json(body));
+	cr_assert_not(document_find_integer(errors.value, "1.index", &index));
+}
+
+static const char *const batches[] = {"", IN_NO_ORDER, ", " RETRYABLE, IN_NO_ORDER ", " RETRYABLE};
+
+Test(edit, a_damaged_document_is_one_statements_error)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(batches); i++) {
+		start_second(batches[i]);
+		play_reply(&play, FOUND(SPILLED));
+		play_reply(&play, FOUND(BATCH(1, 0, "3, 4")));
+		expect_pause();
+		play_reply(&play, FOUND(SPILLED));
+		play_reply(&play, FOUND(BATCH(1, 0, "3, 4")));
+		if (strstr(batches[i], "ordered"))
+			play_reply(&play, RESULT(1)); /* the third */
+		expect_statements_error(301, strstr(batches[i], "ordered") ? 2 : 1);
+		play_close(&play);
+	}
+}
+
+Test(edit, a_damaged_document_does_not_keep_others_from_being_written)
+{
+	start(UPDATE(STATEMENT("{'_id': 1}", "") ", " PUSHED(3), IN_NO_ORDER ", " RETRYABLE));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND("{'_id': 1, '_spill': {'f': {'g': 1}}}"));
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+	play_reply(&play, RESULT(1));
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	cr_assert(bytes_contain(play_message(&play).body, "is damaged"));
+	cr_assert(bytes_contain(play_message(&play).body, "nModified"));
+	play_close(&play);
+}
+
+/* What a driver does not send again must tell what has been applied. */
+Test(edit, what_was_applied_is_told_beside_an_error)
+{
+	static const struct {
+		const char *reply; /* to FETCH */
+		int32_t code;
+	} cases[] = {
+		{"{'ok': 0.0, 'code': 13, 'errmsg': 'no'}", 13},
+		{"{'ok': 0.0, 'code': 43, 'errmsg': 'cursor id 5 not found'}", 43},
+		{"{'cursor': {'firstBatch': 5}, 'ok': 1.0}", 112},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		start_second("");
+		play_reply(&play, FOUND(SPILLED));
+		play_reply(&play, cases[i].reply);
+		expect_statements_error(cases[i].code, 1);
+		play_close(&play);
+		start_second(", " RETRYABLE);
+		play_reply(&play, FOUND(SPILLED));
+		play_reply(&play, cases[i].reply);
+		if (cases[i].code == 112) {
+			play_expect_error(&play, 112, "can't be read");
+			cr_assert(labelled("RetryableWriteError"));
+		} else {
+			expect_statements_error(cases[i].code, 1);
+		}
+		play_close(&play);
+	}
+	start_second(", " RETRYABLE);
+	play.memory_short = true;
+	play_reply(&play, FOUND(SPILLED));
+	play.memory_short = false;
+	expect_statements_error(365, 1);
+	play_close(&play);
+}
+
+/* mongod gives up the whole, too. */
+Test(edit, an_edit_that_is_ended_is_the_commands_error)
+{
+	static const char *const ended[] = {
+		"{'ok': 0.0, 'code': 50, 'errmsg': 'operation exceeded time limit'}",
+		"{'ok': 0.0, 'code': 11601, 'errmsg': 'operation was interrupted'}",
+		"{'ok': 0.0, 'code': 189, 'errmsg': 'stepped down'}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(ended); i++) {
+		start_second("");
+		play_reply(&play, ended[i]); /* to LOOK */
+		play_expect_answer(&play, ended[i]);
+		cr_assert_eq(play_notes(&play), 2, "the pushes: one is done");
+		play_close(&play);
+		start(UPDATE(STATEMENT("{'x': 1}", ""), "")); /* a search */
+		play_reply(&play, ended[i]);
+		play_expect_answer(&play, ended[i]);
+		play_close(&play);
+	}
+}
+
+Test(edit, a_reply_of_another_form_behind_what_was_applied_goes_on)
+{
+	start_second("");
+	play_reply_old(&play);
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
+/* A transaction of Spillway's own is none of the client's. */
+Test(edit, the_error_of_an_edit_in_place_has_the_clients_labels)
+{
+#define ENDED(labels) "{'ok': 0.0, 'code': 189, 'errmsg': 'stepped down'" labels "}"
+	static const char *const clients[] = {"", ", " RETRYABLE};
+	static const char *const answers[] = {ENDED(""),
+					      ENDED(", 'errorLabels': ['RetryableWriteError']")};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(clients); i++) {
+		start(made_text(UPDATE(STATEMENT("{'_id': 1}", ""), "%s"), clients[i]));
+		play_reply(&play, RESULT(0));
+		play_reply(&play, FOUND(SPILLED));
+		play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+		play_reply(&play, "{'ok': 0.0, 'code': 10334, 'errmsg': 'x'}");
+		play_reply(&play, ENDED(", 'errorLabels': ['TransientTransactionError']"));
+		play_reply(&play, "{'ok': 1.0}"); /* to its end */
+		play_expect_answer(&play, answers[i]);
+		play_close(&play);
+	}
+}
+
 /* ---- membership: the overflow is asked for a value ---- */
 
 #define PUSH_ONE "{'$push': {'f': 9}}"
