@@ -125,6 +125,27 @@ static enum sequence_outcome take_kill(struct sequence *sequence)
 	return SEQUENCE_DONE;
 }
 
+/* For these mongod itself labels a getMore of a stream: drivers go on behind the last event. */
+static bool is_resumable(int64_t code)
+{
+	static const int64_t codes[] = {6,    7,     89,    91,    134,   189,  262,
+					9001, 10107, 11600, 11602, 13435, 13436};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
+		if (code == codes[i])
+			return true;
+	return false;
+}
+
+enum sequence_outcome stream_pass_error(struct sequence *sequence, struct packet *reply)
+{
+	if (is_resumable(reply->summary.code))
+		sequence_pass_relabelled(sequence, reply, "ResumableChangeStreamError", NULL);
+	else
+		sequence_pass(sequence, reply);
+	return stream_end_failed(sequence);
+}
+
 enum sequence_outcome stream_fail(struct sequence *sequence, enum error_code code, const char *why)
 {
 	char message[SEQUENCE_MESSAGE];
@@ -176,6 +197,8 @@ static enum sequence_outcome fail_fetch(struct sequence *sequence,
 	if (outcome == FETCH_FAILED && part->concern.length > 0)
 		return stream_fail_snapshot(sequence, &stream->items[stream->stop.item],
 					    &part->fetch.failed);
+	if (outcome == FETCH_FAILED)
+		return stream_pass_error(sequence, &part->fetch.failed);
 	(void)fetch_fail(&part->fetch, sequence, outcome);
 	return stream_end_failed(sequence);
 }
@@ -297,10 +320,8 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	struct stream_document *looked_up = &item->documents[STREAM_FULL];
 	struct element document;
 
-	if (!input->reply->summary.ok) {
-		sequence_pass(sequence, input->reply);
-		return stream_end_failed(sequence);
-	}
+	if (!input->reply->summary.ok)
+		return stream_pass_error(sequence, input->reply);
 	stream->asking = looked_up->part;
 	if (!first_document(stream_keep(stream, input->reply), &document))
 		looked_up->gone = true;

@@ -167,6 +167,8 @@ enum sequence_outcome stream_fail(struct sequence *sequence, enum error_code cod
 enum sequence_outcome stream_fail_item(struct sequence *sequence, const struct stream_item *item,
 				       enum error_code code, const char *why);
 enum sequence_outcome stream_end_failed(struct sequence *sequence);
+/* The same with the server's error to a command of ours. */
+enum sequence_outcome stream_pass_error(struct sequence *sequence, struct packet *reply);
 /* Closes the stream's cursor. */
 enum sequence_outcome stream_send_kill(struct sequence *sequence, enum stream_step step);
 /* Keeps the reply until the end. */

@@ -290,10 +290,8 @@ enum sequence_outcome stream_take_stages(struct sequence *sequence,
 	struct reply_cursor cursor = reply_read_cursor(input->reply->summary.cursor);
 	int64_t more;
 
-	if (!input->reply->summary.ok) {
-		sequence_pass(sequence, input->reply);
-		return stream_end_failed(sequence);
-	}
+	if (!input->reply->summary.ok)
+		return stream_pass_error(sequence, input->reply);
 	if (!element_integer(&cursor.id, &more) || more != 0)
 		return stream_fail(sequence, ERROR_OBJECT_TOO_LARGE,
 				   "the pipeline makes more than 16 MB of some events; open the "

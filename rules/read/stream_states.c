@@ -38,8 +38,7 @@ enum sequence_outcome stream_fail_snapshot(struct sequence *sequence,
 	if (reply->summary.code == SNAPSHOT_TOO_OLD || reply->summary.code == SNAPSHOT_UNAVAILABLE)
 		return stream_fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST,
 					STREAM_TOO_OLD_WORDS);
-	sequence_pass(sequence, reply);
-	return stream_end_failed(sequence);
+	return stream_pass_error(sequence, reply);
 }
 
 /* ---- states ---- */

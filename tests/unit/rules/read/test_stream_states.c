@@ -49,3 +49,21 @@ Test(stream_states, a_document_that_is_in_no_batch_is_missed)
 	play_expect_error(&play, 286, "a change of the document");
 	play_close(&play);
 }
+
+/* As mongod labels an error of the stream itself. */
+Test(stream_states, drivers_go_on_behind_a_change_of_primaries)
+{
+	start();
+	play_reply(&play, "{'ok': 0.0, 'code': 11602, 'errmsg': 'state change'}");
+	cr_assert(bytes_contain(play.sequence->output, "killCursors"));
+	play_reply(&play, "{'ok': 1.0}");
+	play_expect_answer(&play, "{'ok': 0.0, 'code': 11602, 'errmsg': 'state change', "
+				  "'errorLabels': ['ResumableChangeStreamError']}");
+	play_close(&play);
+
+	start();
+	play_reply(&play, "{'ok': 0.0, 'code': 13, 'errmsg': 'no'}");
+	play_reply(&play, "{'ok': 1.0}");
+	play_expect_answer(&play, "{'ok': 0.0, 'code': 13, 'errmsg': 'no'}");
+	play_close(&play);
+}
