@@ -243,8 +243,11 @@ static bool judge_projection(const struct matching *matching, bool *array)
 /* An empty batch and no cursor: there is nothing to be put together. */
 static bool finds_nothing(const struct command *command)
 {
-	return options_single_batch(command) && options_has_number(command, "batchSize") &&
-	       options_number(command, "batchSize") == 0;
+	struct element size;
+	int64_t number;
+
+	return options_single_batch(command) && document_find(command->body, "batchSize", &size) &&
+	       element_cut_integer(&size, &number) && number == 0;
 }
 
 /* mongod says so itself, whatever else the find asks for. */

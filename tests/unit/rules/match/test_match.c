@@ -195,6 +195,10 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'find': '@', 'projection': {'f': {'$slice': 2}}}", 'r'},
 		{"{'find': '@', 'projection': {'f': {'$slice': 2}}, 'batchSize': 9}", 'r'},
 		{"{'find': '@', 'projection': {'f': {'$slice': 2}}, 'singleBatch': true}", 'a'},
+		{"{'find': '@', 'filter': {'f': 1}, 'singleBatch': true, 'batchSize': 0}", 'r'},
+		{"{'find': '@', 'filter': {'f': 1}, 'singleBatch': true, 'batchSize': "
+		 "{'$numberDecimal': '2'}}",
+		 'X'},
 		{"{'find': '@', 'projection': {'_spill': 1}}", 'X'},
 		{"{'find': '@', 'sort': {'x': 1}}", 'r'},
 		{"{'find': '@', 'sort': {'f': 1}}", 'a'},
