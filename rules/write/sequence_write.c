@@ -158,7 +158,7 @@ bool write_is_ordered(const struct sequence *sequence)
 {
 	const struct element *ordered = &sequence->match.command.fields[FIELD_ORDERED];
 
-	return ordered->type == 0 || element_truth(ordered) ||
+	return ordered->type == 0 || element_is_nothing(ordered) || element_truth(ordered) ||
 	       command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
 }
 

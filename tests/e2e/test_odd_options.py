@@ -52,6 +52,14 @@ def test_a_limit_that_is_no_number_deletes_all(arms, limit):
     arms.run(BOOKS, [{"delete": "books", "deletes": [{"q": {"list": 5}, "limit": limit}]}])
 
 
+@pytest.mark.parametrize("ordered", VALUES)
+def test_an_error_ends_statements_that_are_in_order(arms, ordered):
+    updates = [write({"$pull": {"list": 5}}, ONE), write({"$push": {"n": 1}}, ONE), write({"$pull": {"list": 2}}, ONE)]
+    deletes = [{"q": query, "limit": 1} for query in ({"list": 77}, {"$x": 1}, {"list": 3})]
+    arms.run(BOOKS, [{"update": "books", "updates": updates, "ordered": ordered},
+                     {"delete": "books", "deletes": deletes, "ordered": ordered}])
+
+
 CONCERNS = [{"w": w, **more} for w in (0, 0.5, -0.5, 0.0)
             for more in ({}, {"j": True}, {"j": 1}, {"j": False}, {"fsync": True}, {"wtimeout": 5})]
 CONCERNS += [{"w": w} for w in (float("nan"), Decimal128("0"), Decimal128("1"), Int64(0),

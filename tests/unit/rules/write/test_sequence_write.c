@@ -322,6 +322,19 @@ Test(sequence_write, in_order_the_rest_goes_out_from_the_refused_one_on)
 	play_close(&play);
 }
 
+Test(sequence_write, an_order_that_is_null_is_that_of_the_statements)
+{
+	play_command(&play, UPDATE(PUSH(0) ", " PUSH(1), ", 'ordered': null"), VERDICT_WRITE);
+	play_reply(&play, RESULT(0, ERRORS(TOO_LARGE(0)), 0));
+	play_moved(&play, true);
+	play_expect_sent(&play, 0,
+			 "{'update': 'books', 'updates': [" PUSH(0) ", " PUSH(
+				 1) "], 'ordered': null, '$db': 'shop'}");
+	play_reply(&play, RESULT(0, ERRORS(BAD(0)), 0));
+	play_expect_answer(&play, RESULT(0, ERRORS(BAD(0)), 0));
+	play_close(&play);
+}
+
 Test(sequence_write, out_of_order_only_the_refused_ones_go_out_again)
 {
 	play_command(&play,
