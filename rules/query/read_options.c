@@ -4,6 +4,90 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- which fields a command has ---- */
+
+static const char *const shared_fields[] = {"$db",
+					    "lsid",
+					    "$clusterTime",
+					    "$readPreference",
+					    "readConcern",
+					    "comment",
+					    "collation",
+					    "maxTimeMS",
+					    "txnNumber",
+					    "autocommit",
+					    "startTransaction",
+					    "apiVersion",
+					    "apiStrict",
+					    "apiDeprecationErrors",
+					    NULL};
+
+static const char *const find_fields[] = {
+	"filter",      "sort",         "projection",      "limit",
+	"skip",        "batchSize",    "singleBatch",     "let",
+	"hint",        "allowDiskUse", "noCursorTimeout", "allowPartialResults",
+	"returnKey",   "showRecordId", "tailable",        "awaitData",
+	"oplogReplay", NULL,
+};
+
+static const char *const count_fields[] = {"query", "limit", "skip", "hint", "fields", NULL};
+static const char *const distinct_fields[] = {"key", "query", NULL};
+
+static const char *const *own_fields(const struct command *command)
+{
+	return command->kind == COMMAND_FIND    ? find_fields
+	       : command->kind == COMMAND_COUNT ? count_fields
+						: distinct_fields;
+}
+
+/* The place of a name among both lists, SIZE_MAX of any other. */
+static size_t place_of(const struct command *command, struct bytes name)
+{
+	const char *const *const lists[] = {own_fields(command), shared_fields};
+	size_t place = 0;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(lists); i++)
+		for (const char *const *each = lists[i]; *each; each++, place++)
+			if (bytes_are(name, *each))
+				return place;
+	return SIZE_MAX;
+}
+
+/* A field stands twice: mongod refuses it. */
+static bool repeats_field(const struct command *command)
+{
+	struct cursor cursor;
+	struct element field;
+	uint64_t seen = 0;
+
+	require(cursor_open(&cursor, command->body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		size_t place = place_of(command, field.name);
+
+		if (place == SIZE_MAX)
+			continue;
+		if (seen >> place & 1)
+			return true;
+		seen |= UINT64_C(1) << place;
+	}
+	return false;
+}
+
+bool options_are_usual(const struct command *command)
+{
+	struct cursor cursor;
+	struct element field;
+	bool usual = true;
+
+	require(cursor_open(&cursor, command->body));
+	require(cursor_next(&cursor, &field) == CURSOR_ELEMENT); /* the command's name */
+	while (usual && cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		usual = place_of(command, field.name) != SIZE_MAX;
+	return usual;
+}
+
+/* ---- what they are ---- */
+
 static bool find_option(const struct command *command, const char *name, struct element *element)
 {
 	return document_find(command->body, name, element);
@@ -86,7 +170,7 @@ enum options_verdict options_of_find(const struct command *command)
 	static const char *const numbers[] = {"limit", "skip", "batchSize"};
 	enum options_verdict verdict = OPTIONS_SOUND;
 
-	if (switch_wrong(command) || document_wrong(command))
+	if (repeats_field(command) || switch_wrong(command) || document_wrong(command))
 		return OPTIONS_WRONG;
 	if (options_has_number(command, "ntoreturn") ||
 	    find_option(command, "oplogReplay", &(struct element){0}))
@@ -122,59 +206,7 @@ enum options_verdict options_of_count(const struct command *command)
 {
 	enum options_verdict limit = judge_limit(command), skip = judge_number(command, "skip");
 
-	if (limit == OPTIONS_WRONG || skip == OPTIONS_WRONG)
+	if (repeats_field(command) || limit == OPTIONS_WRONG || skip == OPTIONS_WRONG)
 		return OPTIONS_WRONG;
 	return limit == OPTIONS_UNSERVED ? limit : skip;
-}
-
-/* ---- which fields a command has ---- */
-
-static const char *const shared_fields[] = {"$db",
-					    "lsid",
-					    "$clusterTime",
-					    "$readPreference",
-					    "readConcern",
-					    "comment",
-					    "collation",
-					    "maxTimeMS",
-					    "txnNumber",
-					    "autocommit",
-					    "startTransaction",
-					    "apiVersion",
-					    "apiStrict",
-					    "apiDeprecationErrors",
-					    NULL};
-
-static const char *const find_fields[] = {
-	"filter",      "sort",         "projection",      "limit",
-	"skip",        "batchSize",    "singleBatch",     "let",
-	"hint",        "allowDiskUse", "noCursorTimeout", "allowPartialResults",
-	"returnKey",   "showRecordId", "tailable",        "awaitData",
-	"oplogReplay", NULL,
-};
-
-static const char *const count_fields[] = {"query", "limit", "skip", "hint", "fields", NULL};
-static const char *const distinct_fields[] = {"key", "query", NULL};
-
-static bool is_listed(const char *const *names, struct bytes name)
-{
-	while (*names && !bytes_are(name, *names))
-		names++;
-	return *names;
-}
-
-bool options_are_usual(const struct command *command)
-{
-	const char *const *own = command->kind == COMMAND_FIND    ? find_fields
-				 : command->kind == COMMAND_COUNT ? count_fields
-								  : distinct_fields;
-	struct cursor cursor;
-	struct element field;
-	bool usual = true;
-
-	require(cursor_open(&cursor, command->body));
-	require(cursor_next(&cursor, &field) == CURSOR_ELEMENT); /* the command's name */
-	while (usual && cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		usual = is_listed(own, field.name) || is_listed(shared_fields, field.name);
-	return usual;
 }

@@ -199,6 +199,9 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'find': '@', 'filter': {'f': 1}, 'singleBatch': true, 'batchSize': "
 		 "{'$numberDecimal': '2'}}",
 		 'X'},
+		{"{'find': '@', 'filter': {'f': 1}, 'limit': 1, 'limit': 1}", '-'}, /* refused */
+		{"{'find': '@', 'filter': {'f': 1}, 'awaitData': false, 'awaitData': false}", '-'},
+		{"{'count': '@', 'query': {'f': 1}, 'skip': 0, 'skip': 0}", '-'},
 		{"{'find': '@', 'projection': {'_spill': 1}}", 'X'},
 		{"{'find': '@', 'sort': {'x': 1}}", 'r'},
 		{"{'find': '@', 'sort': {'f': 1}}", 'a'},
