@@ -224,6 +224,17 @@ static void take_field(struct command *command, const struct element *element)
 	command->fields[field] = *element;
 }
 
+/* Of a session's fields null is none, and mongod runs the command without them. */
+static void drop_nothing(struct command *command)
+{
+	static const enum command_field optional[] = {FIELD_TXN_NUMBER, FIELD_AUTOCOMMIT,
+						      FIELD_START_TRANSACTION};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(optional); i++)
+		if (element_is_nothing(&command->fields[optional[i]]))
+			command->fields[optional[i]] = (struct element){0};
+}
+
 must_check bool command_parse(struct bytes body, struct command *command)
 {
 	struct cursor cursor;
@@ -242,6 +253,7 @@ must_check bool command_parse(struct bytes body, struct command *command)
 		take_field(command, &element);
 	if (step != CURSOR_END)
 		return false;
+	drop_nothing(command);
 	if (!command_has(command, FIELD_DB) ||
 	    !element_string(&command->fields[FIELD_DB], &command->database))
 		command->database = (struct bytes){0};

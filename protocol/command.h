@@ -107,7 +107,8 @@ enum command_field {
 	FIELD_COUNT,
 };
 
-/* Views into the body. A field that is not there has type 0. */
+/* Views into the body. A field that is not there has type 0, and a session's number, autocommit or
+ * startTransaction also where it is null. */
 struct command {
 	struct bytes body;
 	enum command_kind kind;

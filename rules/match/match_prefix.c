@@ -73,8 +73,10 @@ static enum match_transaction transaction_of(struct bytes bytes, enum command_ki
 	if (kind == COMMAND_END_TRANSACTION)
 		return MATCH_ENDS_TRANSACTION;
 	cursor.at = number;
-	return cursor_find(&cursor, bytes_of("autocommit"), &element) ? MATCH_IN_TRANSACTION
-								      : MATCH_NO_TRANSACTION;
+	return cursor_find(&cursor, bytes_of("autocommit"), &element) &&
+			       !element_is_nothing(&element)
+		       ? MATCH_IN_TRANSACTION
+		       : MATCH_NO_TRANSACTION;
 }
 
 static enum match_step match_message_prefix(const struct rule_set *rules, struct bytes bytes,

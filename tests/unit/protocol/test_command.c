@@ -177,6 +177,23 @@ Test(command, a_field_that_stands_twice_is_noticed)
 	}
 }
 
+Test(command, of_a_session_null_is_none)
+{
+	static const char *const names[] = {"txnNumber", "autocommit", "startTransaction"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+		auto_buffer struct buffer body = {0};
+		struct command command;
+		size_t start = writer_open(&body);
+
+		writer_string(&body, "first", "c");
+		writer_renamed(&body, names[i], &(struct element){.type = BSON_BYTE_NULL});
+		writer_close(&body, start);
+		cr_assert(command_parse(buffer_view(&body), &command));
+		cr_assert_not(command_has(&command, command_field_of(bytes_of(names[i]))));
+	}
+}
+
 Test(command, its_own_name_twice_is_noticed)
 {
 	auto_buffer struct buffer body = {0};
