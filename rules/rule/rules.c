@@ -71,7 +71,7 @@ bool rule_spares_database(struct bytes database)
 
 bool rule_spares_collection(struct bytes collection)
 {
-	return bytes_begin_with(collection, "system.");
+	return bytes_begin_with(collection, "system.") || bytes_contain(collection, "$");
 }
 
 static inline bool database_matches(const struct part *part, struct bytes name)

@@ -177,7 +177,8 @@ void namespace_cache_share(struct namespace_cache *cache, const struct namespace
 void namespace_hold(const struct ruled_namespace *namespace);
 void namespace_release(const struct ruled_namespace *namespace);
 /* Databases of the server's and of our own, and the server's collections in others: no rule is on
- * them, be it by name or by pattern, and no overflow lies there. */
+ * them, be it by name or by pattern, and no overflow lies there. A name with a `$` is no
+ * collection's: cursors of commands have such ($cmd.listCollections). */
 bool rule_spares_database(struct bytes database);
 bool rule_spares_collection(struct bytes collection);
 /* Whether it may be on collections of this database, by this text of its namespace. */

@@ -175,6 +175,7 @@ Test(rules, a_pattern_is_not_on_overflow_or_server_collections)
 	cr_assert_not_null(find(cache, "shop", "sales"));
 	cr_assert_null(find(cache, "shop", "sales_tags_overflow"));
 	cr_assert_null(find(cache, "shop", "system.views"));
+	cr_assert_null(find(cache, "shop", "$cmd.listCollections"));
 	cr_assert_not_null(find(cache, "shop", "systems"));
 	cr_assert_null(find(cache, "admin", "people"));
 	cr_assert_null(find(cache, "local", "oplog.rs"));
