@@ -217,8 +217,8 @@ static void take_field(struct command *command, const struct element *element)
 	if (bytes_equal(element->name, command->first.name))
 		command->duplicate = true;
 	field = command_field_of(element->name);
-	if (field == FIELD_COUNT || (field == FIELD_AUTOCOMMIT && element_is_nothing(element)))
-		return; /* mongod takes a null there for no transaction */
+	if (field == FIELD_COUNT)
+		return;
 	if (command->fields[field].type != 0)
 		command->duplicate = true;
 	command->fields[field] = *element;
