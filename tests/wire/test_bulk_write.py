@@ -152,10 +152,10 @@ def test_an_edit_runs_in_the_middle(session):
 def test_one_that_wants_no_answer_gets_none_and_the_next_request_follows(session):
     client, server = session
     client.send(bulk(OPS[:1] + OPS[3:4], flags=MORE_TO_COME, writeConcern={"w": 0}), PING)
-    concern = {"w": 1}  # it waits for nobody
-    server.answer(asked(server, "insert", "shop.books", [OPS[0]["document"]], writeConcern=concern), {"n": 1, "ok": 1.0})
-    statement = {"q": {"a": 1}, "limit": 0}
-    server.answer(asked(server, "delete", "shop.plain", [statement], writeConcern=concern), {"n": 1, "ok": 1.0})
+    for name, namespace, statement in (("insert", "shop.books", OPS[0]["document"]),
+                                       ("delete", "shop.plain", {"q": {"a": 1}, "limit": 0})):
+        request = asked(server, name, namespace, [statement], writeConcern={"w": 1})
+        server.answer(request, {"n": 1, "ok": 1.0})
     assert server.take(len(PING)) == PING
     reply = message({"ok": 1.0}, (), 99, 4711)
     server.send(reply)
