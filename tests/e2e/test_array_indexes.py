@@ -9,7 +9,7 @@ from pymongo.errors import OperationFailure
 from support.cluster import Cluster
 from support.process import wait_for
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 LONG = [{"isbn": number, "by": {"name": f"N{number}"}} for number in range(40)]
 OVERFLOW = "books_list_overflow"
 RULES = [

@@ -16,7 +16,7 @@ from support.process import wait_for
 from support.shim import Shim
 from support.spillway import Spillway
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 CANARY = "canary"  # in every password and every document: what no log may hold
 RULE = {
     "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "10ms",

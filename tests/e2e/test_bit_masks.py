@@ -82,7 +82,7 @@ def forms(operator, mask):
     ]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("mask", MASKS, ids=lambda mask: f"{mask.hex()[:20]}-{mask.subtype}")
 def test_finds(full, operator, mask):
@@ -121,7 +121,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("query", VALUES, ids=lambda query: str(query)[:60])
 def test_values_stay_what_they_are(changed, query):
     held = [{"$bitsAllSet": HIGH}, {"x": {"$bitsAllSet": HIGH}}, {"x": {"y": {"$bitsAllSet": HIGH}}}]

@@ -13,7 +13,7 @@ from support.process import wait_for
 from support.verify import verify
 from support.wire import MORE_TO_COME, Connection
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(4)
 NAMES = ("books", "pairs")
 RULES = [
     {"name": name, "namespace": f"shop_*.{name}", "array": "list", "threshold": 2, "settle": "1ms", "quiet": "1ms",

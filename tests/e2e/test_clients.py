@@ -23,6 +23,7 @@ def servers():
         yield cluster, spillway
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("options", ["", "?replicaSet=rs0", "?directConnection=true"])
 @pytest.mark.parametrize("name", NAMES)
 def test_works(servers, name, options):

@@ -12,7 +12,7 @@ from support.process import wait_for
 from support.twins import PLAIN, twins
 from support.wire import EXHAUST_ALLOWED, MORE_TO_COME, Connection
 
-pytestmark = pytest.mark.share(3)
+pytestmark = pytest.mark.share(5)
 BOOKS = "books"
 COUNT = 7
 SHAPES = {

@@ -10,7 +10,7 @@ from pymongo.errors import OperationFailure
 
 from support.operate import RULE, generation, spill
 
-pytestmark = pytest.mark.share(4)
+pytestmark = pytest.mark.share(6)
 # Only a rule with a delay has reads and edits that ask the overflow itself.
 RULES = [{**RULE, "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
 WHOLE = list(range(12))

@@ -19,7 +19,7 @@ from support.shim import Shim
 from support.spillway import Spillway
 from support.wire import Closed, Connection
 
-pytestmark = pytest.mark.share(4)
+pytestmark = pytest.mark.share(8)
 NAME = "the edits"
 WRITES = ("update", "delete", "findAndModify")
 COMMANDS = (*WRITES, "insert", "find", "aggregate", "getMore")

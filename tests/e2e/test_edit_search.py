@@ -7,7 +7,7 @@ from pymongo.errors import OperationFailure
 
 from support.process import wait_for
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(4)
 RULES = [{"name": "list", "namespace": "shop.books*", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms",
           "gc_delay": "1m",
           "overflow": {"layout": "batches", "link": "book", "array": "part", "batch": {"size": 10}}}]

@@ -16,7 +16,7 @@ from support.shim import Shim
 from support.spillway import Spillway
 from support.wire import Connection
 
-pytestmark = pytest.mark.share(3)
+pytestmark = pytest.mark.share(4)
 RULE = {
     "name": "together", "namespace": "shop.books", "array": "list", "threshold": 4,
     "settle": "10ms", "quiet": "10ms", "gc_delay": "2s",

@@ -23,7 +23,7 @@ from support.spillway import Spillway
 from support.verify import verify
 from support.wire import Closed, Connection
 
-pytestmark = pytest.mark.share(3)
+pytestmark = pytest.mark.share(5)
 SECOND = [4, 5, 6, 7, 8, 9]
 OPERATIONS = {
     **EDITS,

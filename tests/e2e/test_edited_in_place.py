@@ -9,7 +9,7 @@ from pymongo.errors import OperationFailure
 from support.editions import array_of, edit_in_place, empty, raised, without
 from support.operate import RULE, spill
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 RULES = [{**RULE, "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
 WHOLE = list(range(20))
 ANOTHER = [50, 51]

@@ -77,7 +77,7 @@ def _same(twins, command):
     return answers["plain"]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("listed", LISTS, ids=str)
 def test_finds(full, listed):
     for query in filters(listed):

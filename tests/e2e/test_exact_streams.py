@@ -24,7 +24,7 @@ from support.streams import (
     whole,
 )
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(4)
 RULES = [
     rule("plain"),
     rule("marked", flag={"field": "out", "value": True}, counters={"total": "total", "documents": "parts"},

@@ -9,7 +9,7 @@ from bson import Decimal128, Regex
 from support import exact
 from support.twins import twins
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 # What this version may still refuse; where it doesn't, the answer must be mongod's.
 REFUSED = 115
 

@@ -9,7 +9,7 @@ from bson import DatetimeMS, Decimal128, Int64, Regex
 
 from support.twins import twins
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 ONE = {"_id": 1}
 DAY = 86400000
 

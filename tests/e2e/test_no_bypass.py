@@ -1,15 +1,16 @@
-"""All clients at once for a quarter of a minute: none of their connections goes around Spillway."""
+"""All clients at once for some seconds: none of their connections goes around Spillway."""
 
 import time
 
 import pytest
 
+from support import share
 from support.clients import NAMES, Client
 from support.cluster import Cluster
 from support.sockets import connected_to, inodes_of, strangers
 from support.spillway import Spillway
 
-SECONDS = 15
+SECONDS = share.part(5, every=15)
 RULE = {
     "name": "books", "namespace": "shop.books", "array": "buyers", "threshold": 5, "settle": "20ms",
     "gc_delay": "1s",

@@ -7,7 +7,7 @@ from test_odm_shapes import bulk, modify, write
 
 from support.twins import twins
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 BOOKS = [{"_id": number, "n": number, "list": [1, 2, 5, number, {"x": 1}, "a"]} for number in range(1, 5)]
 VALUES = [None, "x", {}, True, 0, 0.5, float("nan")]
 ONE = {"_id": 1}

@@ -6,7 +6,7 @@ import pytest
 
 from support.process import wait_for
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 RULES = [{"name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms",
           "overflow": {"collection": "tails", "link": "book", "array": "part", "batch": {"size": 4}}},
          {"name": "tenants", "namespace": "tenant_*.posts", "array": "list", "threshold": 3, "settle": "5ms",

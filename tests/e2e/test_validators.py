@@ -6,7 +6,7 @@ from pymongo.errors import OperationFailure
 from support.cluster import Cluster
 from support.process import wait_for
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 LONG = [{"n": number} for number in range(30)]
 RULES = [
     {"name": name, "namespace": f"shop.{name}", "array": array, "threshold": 3, "settle": "5ms", "quiet": "5ms",

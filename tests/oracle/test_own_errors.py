@@ -12,7 +12,7 @@ from support.process import wait_for
 from support.spillway import Spillway
 from support.wire import Connection
 
-pytestmark = pytest.mark.share(3)
+pytestmark = pytest.mark.share(5)
 DIRECT, THROUGH = "side", "shop"  # names of one length
 RULES = [
     {"name": f"rule-{array}", "namespace": f"{THROUGH}.books", "array": array, "threshold": 2, "settle": "20ms",

@@ -10,7 +10,7 @@ from support.spillway import Spillway
 from support.verify import Keeping, verify
 from support.wire import MORE_TO_COME, Connection
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(4)
 NOT_SUPPORTED = 115
 RULE = {
     "name": "book-sales", "namespace": "shop.books", "array": "buyers", "threshold": 2,
