@@ -304,6 +304,7 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 {
 	struct sequence_write *write = write_of(sequence);
 
+	write->time_left = sequence_time_left(sequence, input);
 	if (sequence->match.edits) {
 		collect_statements(sequence);
 		if (!write_all_sound(sequence))

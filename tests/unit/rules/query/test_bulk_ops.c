@@ -222,6 +222,24 @@ Test(bulk_write, without_a_cursor_all_results_come_at_once)
 	}
 }
 
+/* A rule without a flag: the update is no edit, and goes out with what takes the array's state
+ * along. */
+Test(bulk_write, a_run_behind_another_has_no_limit_that_the_client_did_not_set)
+{
+	struct message message;
+	struct element field;
+
+	begin(BULK(INSERT(2, 1) ", {'update': 2, 'filter': {'s': 1}, 'updateMods': {'$unset': "
+				"{'likes': "
+				"1}}, 'multi': true}",
+		   ALL));
+	play_reply(&play, "{'n': 1, 'ok': 1.0}");
+	cr_assert(message_parse(play.sequence->output, &message));
+	cr_assert(document_find(message.body, "update", &field));
+	cr_assert(!document_find(message.body, "maxTimeMS", &field));
+	play_close(&play);
+}
+
 Test(bulk_write, a_limit_that_is_used_up_ends_it)
 {
 	begin(BULK(INSERT(0, 1) ", " DELETE(0, 2), ", 'maxTimeMS': 500"));
