@@ -15,6 +15,7 @@ from bson import encode
 from bson.raw_bson import RawBSONDocument
 
 from support import outliers
+from support.layouts import close_cursors
 from support.operate import RULE, Operator, found, generation
 from support.process import free_port, wait_for
 from support.spillway import QuotedText, Spillway, program
@@ -368,6 +369,7 @@ class Traffic(threading.Thread):
 
 
 def test_under_traffic(cluster, operator, shop):
+    close_cursors(shop.client)  # of those that were killed
     shop.books.insert_many({"_id": i, "list": list(range(30))} for i in range(300))
     lazy = {**RULE, "settle": "50ms", "quiet": "50ms", "sweep": "off"}
     with Spillway([cluster.primary], [lazy]) as spillway:

@@ -193,6 +193,7 @@ def test_members_are_known_without_a_primary_and_through_others_than_the_seed(cl
         spillway.settings["replica_set"]["seed"] = f"mongodb://{cluster.members[2].address},{cluster.primary.address}/"
         spillway.start(ready=False)
         wait_for(lambda: spillway.accepts(0), "the listener of the member that is left")
+        wait_for(lambda: spillway.admin("/readyz")[0], "the admin address")
         assert spillway.admin("/readyz")[0] == 503
     finally:
         for member in cluster.members[1:]:
