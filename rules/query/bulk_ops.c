@@ -1,6 +1,7 @@
 /* bulkWrite: its ops read, and runs of them written as the commands that mongod has had before. */
 #include "rules/query/bulk_ops.h"
 
+#include "protocol/template.h"
 #include "protocol/writer.h"
 #include "rules/query/bulk_fields.h"
 #include "rules/rule/names.h"
@@ -440,14 +441,6 @@ static void write_statement_ids(const struct bulk_write *bulk, const struct comm
 	writer_close(out, array);
 }
 
-static void write_own_concern(struct buffer *out)
-{
-	size_t concern = writer_open_document(out, "writeConcern");
-
-	writer_int32(out, "w", 1);
-	writer_close(out, concern);
-}
-
 static void write_body(const struct bulk_write *bulk, const struct command *client,
 		       const struct bulk_command *command, struct buffer *out)
 {
@@ -467,7 +460,7 @@ static void write_body(const struct bulk_write *bulk, const struct command *clie
 		writer_element(out, &namespace->uuid);
 	write_statement_ids(bulk, client, command->run, out);
 	if (bulk->silent) /* it is answered, and waits for nobody */
-		write_own_concern(out);
+		template_write_fields(out, "{writeConcern: {w: 1}}");
 	if (command->time_left >= 0)
 		writer_int64(out, "maxTimeMS", command->time_left);
 	writer_text(out, "$db", namespace->database);
