@@ -23,6 +23,11 @@ int64_t sequence_time_left(const struct sequence *sequence, const struct sequenc
 	return time_left(sequence, input->now);
 }
 
+int64_t sequence_time_now(const struct sequence *sequence)
+{
+	return time_left(sequence, sequence->trace.resumed);
+}
+
 void sequence_write_time(struct buffer *out, int64_t left)
 {
 	if (left >= 0)
@@ -31,7 +36,7 @@ void sequence_write_time(struct buffer *out, int64_t left)
 
 int64_t sequence_time_anew(const struct sequence *sequence)
 {
-	int64_t left = sequence->begun ? time_left(sequence, sequence->trace.resumed) : -1;
+	int64_t left = sequence->begun ? sequence_time_now(sequence) : -1;
 
 	return left == 0 ? 1 : left > 0 ? left : 0;
 }

@@ -71,6 +71,8 @@ enum sequence_outcome sequence_tend(struct sequence *sequence,
 
 /* What is left of the client's maxTimeMS, in milliseconds; -1: it set none, 0: it is used up. */
 int64_t sequence_time_left(const struct sequence *sequence, const struct sequence_input *input);
+/* The same at this step. */
+int64_t sequence_time_now(const struct sequence *sequence);
 /* The same for a command that is sent, as its maxTimeMS: a millisecond at least, at which mongod
  * says that time is up. Nothing where there is no limit. */
 void sequence_write_time(struct buffer *out, int64_t left);

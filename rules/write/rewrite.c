@@ -209,7 +209,7 @@ static void write_body(const struct sequence *sequence, struct buffer *out,
 	}
 	if (command->part) {
 		write_statement_ids(sequence, out, command);
-		sequence_write_time(out, command->time_left);
+		sequence_write_time(out, sequence_time_now(sequence));
 	}
 	writer_close(out, body);
 }

@@ -16,7 +16,6 @@ struct write_command {
 	size_t count;
 	struct selection selection; /* may reach beyond the last */
 	bool part;                  /* of the client's command: statement ids and time of its own */
-	int64_t time_left;          /* milliseconds; -1: no limit */
 	bool answered;              /* though the client wants no answer */
 	/* Of edits: what stands for their own, one behind the other, the last for all that follow.
 	 * Empty: their own. */

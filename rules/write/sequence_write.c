@@ -123,7 +123,6 @@ static void send_statements(struct sequence *sequence, size_t first, size_t coun
 					      .count = write->count,
 					      .selection = {first, count},
 					      .part = sequence->match.edits || sequence->begun,
-					      .time_left = write->time_left,
 					      .answered = sequence->match.edits};
 
 	sequence->step = WRITE_ASKED;
@@ -198,8 +197,7 @@ enum sequence_outcome write_go_on(struct sequence *sequence, const struct sequen
 		;
 	if (is_over(sequence))
 		return answer(sequence);
-	write->time_left = sequence_time_left(sequence, input);
-	if (write->time_left == 0)
+	if (sequence_time_left(sequence, input) == 0)
 		return sequence_refuse_write(sequence, ERROR_MAX_TIME_EXPIRED,
 					     "operation exceeded time limit");
 	together = write_count_together(sequence);
@@ -304,7 +302,6 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 {
 	struct sequence_write *write = write_of(sequence);
 
-	write->time_left = sequence_time_left(sequence, input);
 	if (sequence->match.edits) {
 		collect_statements(sequence);
 		if (!write_all_sound(sequence))
@@ -364,8 +361,7 @@ static enum sequence_outcome take_moved(struct sequence *sequence,
 
 	if (sequence_next_move(sequence, input))
 		return SEQUENCE_MOVE;
-	write->time_left = sequence_time_left(sequence, input);
-	if (!sequence->move.helped || write->time_left == 0)
+	if (!sequence->move.helped || sequence_time_left(sequence, input) == 0)
 		return write_go_on(sequence, input);
 	write_result_forget_error(&write->result, write->refused);
 	write->looked_at--;

@@ -161,15 +161,13 @@ static enum sequence_outcome reject_edit(struct sequence *sequence,
 	return end_edit(sequence, input);
 }
 
-static enum sequence_outcome send_edit(struct sequence *sequence,
-				       const struct sequence_input *input)
+static enum sequence_outcome send_edit(struct sequence *sequence)
 {
 	struct sequence_write *write = write_of(sequence);
 	const struct write_command command = {.documents = write->documents,
 					      .count = write->count,
 					      .selection = {write->next, 1},
 					      .part = true,
-					      .time_left = sequence_time_left(sequence, input),
 					      .answered = true,
 					      .filters = buffer_view(&write->edit.sent.filter),
 					      .upsert = write->edit.sent.upsert,
@@ -180,8 +178,7 @@ static enum sequence_outcome send_edit(struct sequence *sequence,
 }
 
 /* For several documents: the statement as often as there are filters. */
-static enum sequence_outcome send_together(struct sequence *sequence,
-					   const struct sequence_input *input)
+static enum sequence_outcome send_together(struct sequence *sequence)
 {
 	struct sequence_write *write = write_of(sequence);
 	size_t count = write->edit.sent.count;
@@ -190,7 +187,6 @@ static enum sequence_outcome send_together(struct sequence *sequence,
 					      .count = count,
 					      .selection = {0, count},
 					      .part = true,
-					      .time_left = sequence_time_left(sequence, input),
 					      .answered = true,
 					      .filters = buffer_view(&write->edit.sent.filter),
 					      .repeats = true};
@@ -213,8 +209,8 @@ enum sequence_outcome write_edit_on(struct sequence *sequence, const struct sequ
 		step = edit_next(&write->edit, input, reply);
 		switch (step) {
 		case EDIT_WRITE:
-			return write->edit.sent.count > 0 ? send_together(sequence, input)
-							  : send_edit(sequence, input);
+			return write->edit.sent.count > 0 ? send_together(sequence)
+							  : send_edit(sequence);
 		case EDIT_SEND:
 			return SEQUENCE_SEND;
 		case EDIT_PAUSE:

@@ -29,8 +29,7 @@ struct sequence_write {
 	size_t sent;      /* the first one of those that were sent last */
 	size_t looked_at; /* errors of `result`: those before were not, or are no longer, movable */
 	size_t refused;   /* the statement that was too large; its document is moved */
-	int64_t time_left; /* milliseconds, for the rest of the command; -1: no limit */
-	bool *moved;       /* by statement: once is enough */
+	bool *moved;      /* by statement: once is enough */
 	bool applied;
 	size_t sending; /* statements in the command that was sent last */
 	size_t most;    /* edits that go together next */

@@ -84,7 +84,6 @@ enum sequence_outcome write_send_together(struct sequence *sequence, size_t coun
 					.count = write->count,
 					.selection = {write->next, count},
 					.part = true,
-					.time_left = write->time_left,
 					.answered = true};
 
 	for (size_t i = 0; i < count; i++) {
