@@ -128,13 +128,7 @@ static enum sequence_outcome take_kill(struct sequence *sequence)
 /* For these mongod itself labels a getMore of a stream: drivers go on behind the last event. */
 static bool is_resumable(int64_t code)
 {
-	static const int64_t codes[] = {6,    7,     89,    91,    134,   189,  262,
-					9001, 10107, 11600, 11602, 13435, 13436};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
-		if (code == codes[i])
-			return true;
-	return false;
+	return sequence_is_passing(code) || code == 134;
 }
 
 enum sequence_outcome stream_pass_error(struct sequence *sequence, struct packet *reply)

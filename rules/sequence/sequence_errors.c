@@ -80,31 +80,31 @@ enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct
 	return sequence_end_reply(sequence, body);
 }
 
-/* mongod labels these for a retryable write; our read behind one carries no txnNumber. The driver
- * then sends the write again, which mongod answers from its history. */
-static bool lacks_label(const struct sequence *sequence, const struct packet *reply)
+bool sequence_is_passing(int64_t code)
 {
 	static const int64_t codes[] = {6,    7,     89,    91,    189,   262,
 					9001, 10107, 11600, 11602, 13435, 13436};
-	const struct command *command = &sequence->match.command;
-
-	if (!command_has(command, FIELD_TXN_NUMBER) || command_has(command, FIELD_AUTOCOMMIT))
-		return false;
-	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
-		if (reply->summary.code == codes[i])
-			return true;
-	return false;
-}
-
-bool sequence_ends_all(int64_t code)
-{
-	static const int64_t codes[] = {6,   7,    50,    89,    91,    189,   217,   262,  279,
-					290, 9001, 10107, 11600, 11601, 11602, 13435, 13436};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
 		if (code == codes[i])
 			return true;
 	return false;
+}
+
+/* mongod labels these for a retryable write; our read behind one carries no txnNumber. The driver
+ * then sends the write again, which mongod answers from its history. */
+static bool lacks_label(const struct sequence *sequence, const struct packet *reply)
+{
+	const struct command *command = &sequence->match.command;
+
+	return command_has(command, FIELD_TXN_NUMBER) && !command_has(command, FIELD_AUTOCOMMIT) &&
+	       sequence_is_passing(reply->summary.code);
+}
+
+bool sequence_ends_all(int64_t code)
+{
+	return sequence_is_passing(code) || code == 50 || code == 217 || code == 279 ||
+	       code == 290 || code == 11601;
 }
 
 bool reply_is_unauthorized(const struct packet *reply)

@@ -36,6 +36,8 @@ enum sequence_outcome sequence_end_reply(struct sequence *sequence, size_t body)
 enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
 					       const char *add, const char *drop);
 
+/* The network broke, or the server changes its state: a driver may try again. */
+bool sequence_is_passing(int64_t code);
 /* At such an error mongod gives up a whole write, whatever it has done of it: it was interrupted,
  * or is no primary any more. The error says nothing of what was asked. */
 bool sequence_ends_all(int64_t code);
