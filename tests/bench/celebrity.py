@@ -77,7 +77,7 @@ def rule(threshold):
 
 def cluster_without_test_commands():
     """With its test commands a mongod parses each cursor's reply once more before it sends it."""
-    cluster = Cluster()
+    cluster = Cluster(flush_ms=100)
     for member in cluster.members:
         member.command = ["enableTestCommands=0" if part == "enableTestCommands=1" else part
                           for part in member.command]

@@ -61,7 +61,7 @@ class Moving:
 def migrate_speed(scale):
     """Elements a second, against an insertMany of the same batches."""
     detail, ratios = {}, {}
-    with Cluster() as cluster, Operator(cluster, [rule()]) as operator, cluster.client() as client:
+    with Cluster(flush_ms=100) as cluster, Operator(cluster, [rule()]) as operator, cluster.client() as client:
         for length in (LENGTH, LENGTH // 4):
             moving = Moving(client, operator, scale.outliers * LENGTH // length, length)
             found = alternate({MIGRATE: moving.migrate, INSERT: moving.insert}, scale.rounds)
@@ -79,7 +79,7 @@ def undo_speed(scale):
     count, length = scale.undone, rule()["threshold"] + 10
     rates = {MIGRATE: [], UNDO: []}
     quick = {**rule(), "gc_delay": "0s"}  # undo would wait that long
-    with Cluster() as cluster, Operator(cluster, [quick]) as operator, cluster.client() as client:
+    with Cluster(flush_ms=100) as cluster, Operator(cluster, [quick]) as operator, cluster.client() as client:
         client[DATABASE][RULED].insert_many(outliers(count, length))
         for _ in range(scale.rounds):
             for name, each in rates.items():

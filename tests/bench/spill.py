@@ -16,7 +16,7 @@ ACKNOWLEDGED = {"": 0, ", w: 1": 1}
 
 def pinned_cluster():
     """With its test commands a mongod parses each cursor's reply once more before it sends it."""
-    cluster = Cluster()
+    cluster = Cluster(flush_ms=100)
     for member in cluster.members:
         command = ["enableTestCommands=0" if part == "enableTestCommands=1" else part for part in member.command]
         member.command = PINNED + command

@@ -28,7 +28,7 @@ def _key_file(folder):
 class Mongod(Process):
     """One mongod; `replica_set` is its set's name, or None for a standalone."""
 
-    def __init__(self, folder, name, replica_set, options=(), tls=None):
+    def __init__(self, folder, name, replica_set, options=(), tls=None, flush_ms=10):
         self.port = free_port()
         self.credentials = {}
         self.tls = tls or {}  # how clients connect
@@ -38,7 +38,7 @@ class Mongod(Process):
             mongod_program(), "--dbpath", data, "--port", self.port, "--bind_ip", "127.0.0.1",
             "--nounixsocket", "--wiredTigerCacheSizeGB", "0.5", "--wiredTigerEngineConfigString", JOURNAL,
             "--logpath", folder / f"{name}.log", "--logappend", "--setParameter", "enableTestCommands=1",
-            "--setParameter", "diagnosticDataCollectionEnabled=false",
+            "--setParameter", "diagnosticDataCollectionEnabled=false", "--journalCommitInterval", flush_ms,
         ]
         if replica_set:
             command += ["--replSet", replica_set, "--oplogSize", "512"]
@@ -79,10 +79,11 @@ class Cluster:
 
     A `secure` replica set has users: client() signs in as the administrator. One that is not `durable`
     calls a write a majority's before its journal has it: for tests in which no server ends. `tls` are the
-    options by which PyMongo connects to one that wants TLS.
+    options by which PyMongo connects to one that wants TLS. `flush_ms` says how often mongod flushes its journal
+    unasked (its default is 100): a drop of a database waits for that.
     """
 
-    def __init__(self, members=1, options=(), secure=False, durable=True, tls=None):
+    def __init__(self, members=1, options=(), secure=False, durable=True, tls=None, flush_ms=10):
         self.folder = new_folder("mongod")
         self.replica_set = SET_NAME if members else None
         self.secure = secure
@@ -90,7 +91,7 @@ class Cluster:
         if secure:
             options = [*options, "--keyFile", _key_file(self.folder)]
         self.members = [
-            Mongod(self.folder, f"mongod{i}", self.replica_set, options, tls)
+            Mongod(self.folder, f"mongod{i}", self.replica_set, options, tls, flush_ms)
             for i in range(max(members, 1))
         ]
 
