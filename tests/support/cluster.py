@@ -5,7 +5,7 @@ import os
 import pymongo
 from pymongo.errors import AutoReconnect, PyMongoError
 
-from support.process import Process, free_port, new_folder, remove_folder, wait_for
+from support.process import Process, build_folder, free_port, new_folder, remove_folder, wait_for
 
 SET_NAME = "rs0"
 # mongod's own words, and smaller files: it reads a whole one, which is mostly empty, when it starts after a kill.
@@ -42,7 +42,9 @@ class Mongod(Process):
         ]
         if replica_set:
             command += ["--replSet", replica_set, "--oplogSize", "512"]
-        super().__init__(name, command + list(options), folder)
+        short_start = build_folder() / "tests" / "libshort_start.so"
+        environment = {**os.environ, "LD_PRELOAD": str(short_start)} if short_start.exists() else None
+        super().__init__(name, command + list(options), folder, environment)
 
     @property
     def address(self):
