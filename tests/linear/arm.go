@@ -8,20 +8,19 @@ import (
 	"sync"
 	"time"
 
-	"go.mongodb.org/mongo-driver/mongo"
-	"go.mongodb.org/mongo-driver/mongo/options"
-	"go.mongodb.org/mongo-driver/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/mongo/writeconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
 const (
-	connectSeconds   = 3  // a monitor gives up a server that stands still after these
-	replySeconds     = 6  // a reply is awaited no longer; the driver tries again then
+	connectSeconds   = 3  // a monitor waits so long, twice; then what is under way at the server is tried again
 	selectionSeconds = 15 // a driver waits for a primary no longer
-	attemptSeconds   = 30 // of one operation, with its retry
+	attemptSeconds   = 30 // of one operation, with its retries
 )
 
-// Arm has one target for each way to the servers.
+// Arm has a target for each way to the servers, then another for each, by which the driver tries again and again.
 type Arm struct {
 	Name    string
 	Clients []*mongo.Client
@@ -41,18 +40,22 @@ func NewArm(name string, uris []string, collection string, majority bool) (*Arm,
 		arm.Clients = append(arm.Clients, client)
 		arm.Targets = append(arm.Targets, target(client.Database("shop").Collection(collection), majority))
 	}
+	for _, again := range arm.Targets {
+		again.Persists = true
+		arm.Targets = append(arm.Targets, again)
+	}
 	return arm, nil
 }
 
 func connect(uri string, cutter *Cutter, majority bool) (*mongo.Client, error) {
-	concern := writeconcern.New(writeconcern.W(1))
+	concern := writeconcern.W1()
 	if majority {
-		concern = writeconcern.New(writeconcern.WMajority())
+		concern = writeconcern.Majority()
 	}
 	settings := options.Client().ApplyURI(uri).SetDialer(cutter).SetWriteConcern(concern).
 		SetHeartbeatInterval(500 * time.Millisecond).SetConnectTimeout(connectSeconds * time.Second).
-		SetSocketTimeout(replySeconds * time.Second).SetServerSelectionTimeout(selectionSeconds * time.Second)
-	return mongo.Connect(context.Background(), settings)
+		SetServerSelectionTimeout(selectionSeconds * time.Second)
+	return mongo.Connect(settings)
 }
 
 // target reads at the primary: a local read there may see what is rolled back later, a linearizable one may not.

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"go.mongodb.org/mongo-driver/bson"
-	"go.mongodb.org/mongo-driver/mongo"
-	"go.mongodb.org/mongo-driver/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Document is what is stored.
@@ -22,6 +22,7 @@ type Document struct {
 type Target struct {
 	Writes, Reads *mongo.Collection
 	Patience      time.Duration
+	Persists      bool // the driver tries again until the patience is over, not once
 }
 
 // malformed is a document without its list: no history explains it.
@@ -29,7 +30,7 @@ const malformed = -2
 
 // Perform does the operation; an error leaves open whether it was done.
 func (t Target) Perform(key string, in Input) (Result, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), t.Patience)
+	ctx, cancel := t.limit()
 	defer cancel()
 	switch in.Does {
 	case "read", "read two":
@@ -44,6 +45,19 @@ func (t Target) Perform(key string, in Input) (Result, error) {
 		return updated(t.Writes.ReplaceOne(ctx, bson.M{"_id": key}, bson.M{"list": in.Values}))
 	}
 	return t.change(ctx, key, in)
+}
+
+// limit ends an operation when the patience is over. With a deadline the driver tries again until then, else once.
+func (t Target) limit() (context.Context, context.CancelFunc) {
+	if t.Persists {
+		return context.WithTimeout(context.Background(), t.Patience)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	over := time.AfterFunc(t.Patience, cancel)
+	return ctx, func() {
+		over.Stop()
+		cancel()
+	}
 }
 
 func (t Target) read(ctx context.Context, key string, in Input) (Result, error) {
@@ -87,7 +101,7 @@ func (t Target) change(ctx context.Context, key string, in Input) (Result, error
 		after := options.FindOneAndUpdate().SetReturnDocument(options.After)
 		return image(t.Writes.FindOneAndUpdate(ctx, filter, update, after))
 	case "upsert":
-		return updated(t.Writes.UpdateOne(ctx, filter, update, options.Update().SetUpsert(true)))
+		return updated(t.Writes.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(true)))
 	case "guard":
 		filter["list"] = bson.M{"$ne": in.Values[0]}
 	case "replace one":

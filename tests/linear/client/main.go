@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"go.mongodb.org/mongo-driver/bson"
-	"go.mongodb.org/mongo-driver/bson/primitive"
-	"go.mongodb.org/mongo-driver/mongo"
-	"go.mongodb.org/mongo-driver/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 const (
@@ -21,8 +20,8 @@ const (
 )
 
 type book struct {
-	ID     primitive.ObjectID `bson:"_id"`
-	Buyers []int              `bson:"buyers"`
+	ID     bson.ObjectID `bson:"_id"`
+	Buyers []int         `bson:"buyers"`
 }
 
 func must(err error) {
@@ -46,24 +45,24 @@ func numbers(count int) []int {
 	return made
 }
 
-func push(ctx context.Context, books *mongo.Collection, id primitive.ObjectID, number int) {
+func push(ctx context.Context, books *mongo.Collection, id bson.ObjectID, number int) {
 	change := bson.M{"$push": bson.M{"buyers": number}}
 	done, err := books.UpdateOne(ctx, bson.M{"_id": id}, change)
 	must(err)
 	require(done.ModifiedCount == 1, "a push has modified %d", done.ModifiedCount)
 }
 
-func requireNumbers(ctx context.Context, books *mongo.Collection, id primitive.ObjectID, count int) {
+func requireNumbers(ctx context.Context, books *mongo.Collection, id bson.ObjectID, count int) {
 	var found book
 	must(books.FindOne(ctx, bson.M{"_id": id}).Decode(&found))
 	require(fmt.Sprint(found.Buyers) == fmt.Sprint(numbers(count)), "found %v, not %d", found, count)
 }
 
 // A book that lives through the rounds, so that its tail moves; count is how many it has.
-func grow(ctx context.Context, books *mongo.Collection, id primitive.ObjectID, count int) int {
+func grow(ctx context.Context, books *mongo.Collection, id bson.ObjectID, count int) int {
 	if count == 0 || count > growth {
 		change := bson.M{"$set": bson.M{"buyers": numbers(few)}}
-		_, err := books.UpdateOne(ctx, bson.M{"_id": id}, change, options.Update().SetUpsert(true))
+		_, err := books.UpdateOne(ctx, bson.M{"_id": id}, change, options.UpdateOne().SetUpsert(true))
 		must(err)
 		count = few
 	}
@@ -72,11 +71,11 @@ func grow(ctx context.Context, books *mongo.Collection, id primitive.ObjectID, c
 	return count + 1
 }
 
-func transact(ctx context.Context, client *mongo.Client, books *mongo.Collection, id primitive.ObjectID) {
+func transact(ctx context.Context, client *mongo.Client, books *mongo.Collection, id bson.ObjectID) {
 	session, err := client.StartSession()
 	must(err)
 	defer session.EndSession(ctx)
-	_, err = session.WithTransaction(ctx, func(inside mongo.SessionContext) (any, error) {
+	_, err = session.WithTransaction(ctx, func(inside context.Context) (any, error) {
 		change := bson.M{"$push": bson.M{"buyers": many}}
 		if _, err := books.UpdateOne(inside, bson.M{"_id": id}, change); err != nil {
 			return nil, err
@@ -88,7 +87,7 @@ func transact(ctx context.Context, client *mongo.Client, books *mongo.Collection
 }
 
 // Two books, one in each batch: the second comes with a getMore.
-func readOn(ctx context.Context, books *mongo.Collection, ids []primitive.ObjectID) {
+func readOn(ctx context.Context, books *mongo.Collection, ids []bson.ObjectID) {
 	filter := bson.M{"_id": bson.M{"$in": ids}}
 	cursor, err := books.Find(ctx, filter, options.Find().SetBatchSize(1).SetSort(bson.M{"_id": 1}))
 	must(err)
@@ -100,8 +99,8 @@ func readOn(ctx context.Context, books *mongo.Collection, ids []primitive.Object
 	}
 }
 
-func round(ctx context.Context, client *mongo.Client, books *mongo.Collection, lasting primitive.ObjectID) {
-	id := primitive.NewObjectID()
+func round(ctx context.Context, client *mongo.Client, books *mongo.Collection, lasting bson.ObjectID) {
+	id := bson.NewObjectID()
 	_, err := books.InsertOne(ctx, book{id, numbers(few)})
 	must(err)
 	for i := few; i < many; i++ {
@@ -109,7 +108,7 @@ func round(ctx context.Context, client *mongo.Client, books *mongo.Collection, l
 	}
 	requireNumbers(ctx, books, id, many)
 	transact(ctx, client, books, id)
-	readOn(ctx, books, []primitive.ObjectID{lasting, id})
+	readOn(ctx, books, []bson.ObjectID{lasting, id})
 	_, err = books.DeleteOne(ctx, bson.M{"_id": id})
 	must(err)
 }
@@ -119,11 +118,11 @@ func main() {
 	require(len(os.Args) == 3, "usage: client URI SECONDS")
 	seconds, err := strconv.ParseFloat(os.Args[2], 64)
 	must(err)
-	client, err := mongo.Connect(ctx, options.Client().ApplyURI(os.Args[1]))
+	client, err := mongo.Connect(options.Client().ApplyURI(os.Args[1]))
 	must(err)
 	books := client.Database("shop").Collection("books")
 	until := time.Now().Add(time.Duration(seconds * float64(time.Second)))
-	lasting := primitive.NewObjectID()
+	lasting := bson.NewObjectID()
 	rounds, count := 0, 0
 	for rounds == 0 || time.Now().Before(until) {
 		count = grow(ctx, books, lasting, count)

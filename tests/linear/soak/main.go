@@ -14,10 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"go.mongodb.org/mongo-driver/bson"
-	"go.mongodb.org/mongo-driver/mongo"
-	"go.mongodb.org/mongo-driver/mongo/options"
-	"go.mongodb.org/mongo-driver/mongo/writeconcern"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
 const longest = 400
@@ -86,7 +86,7 @@ type worker struct {
 func newWorker(uri, database, name string, pace float64, seed int64) *worker {
 	set := options.Client().ApplyURI(uri).SetMaxPoolSize(2)
 	set.SetWriteConcern(writeconcern.Majority())
-	client, err := mongo.Connect(context.Background(), set)
+	client, err := mongo.Connect(set)
 	if err != nil {
 		panic(err)
 	}
@@ -131,7 +131,7 @@ func (w *worker) same(what string, found, expected []int) {
 }
 
 func (w *worker) update(query, change bson.M, upsert bool) (int64, error) {
-	set := options.Update().SetUpsert(upsert)
+	set := options.UpdateOne().SetUpsert(upsert)
 	result, err := w.books.UpdateOne(context.Background(), query, change, set)
 	if err != nil {
 		return 0, err
@@ -139,7 +139,7 @@ func (w *worker) update(query, change bson.M, upsert bool) (int64, error) {
 	return result.MatchedCount, nil
 }
 
-func (w *worker) read(what string, set *options.FindOneOptions) ([]int, bool) {
+func (w *worker) read(what string, set *options.FindOneOptionsBuilder) ([]int, bool) {
 	var found book
 	done := w.attempt(what, func() error {
 		return w.books.FindOne(context.Background(), bson.M{"_id": w.name}, set).Decode(&found)
