@@ -20,6 +20,8 @@ struct exported {
 	bool broken; /* behind a length that can be none nothing more is found */
 	char *line;
 	size_t room;
+	bson_json_reader_t *reader; /* of the line, as long as more may stand in it */
+	bool untyped;               /* the line has bare whole numbers */
 	struct buffer whole;
 };
 
@@ -46,8 +48,16 @@ struct exported *exported_open(const char *path)
 	return exported;
 }
 
+static void end_line(struct exported *exported)
+{
+	if (exported->reader)
+		bson_json_reader_destroy(exported->reader);
+	exported->reader = NULL;
+}
+
 void exported_rewind(struct exported *exported)
 {
+	end_line(exported);
 	rewind(exported->file);
 	exported->broken = false;
 }
@@ -56,6 +66,7 @@ void exported_close(struct exported *exported)
 {
 	if (!exported)
 		return;
+	end_line(exported);
 	(void)fclose(exported->file);
 	free(exported->line);
 	buffer_fini(&exported->whole);
@@ -69,23 +80,90 @@ static enum exported_step end(struct exported *exported)
 	return exported->broken ? EXPORTED_BROKEN : EXPORTED_END;
 }
 
+/* Behind the number: digits, sign, point and exponent. */
+static const char *pass_number(const char *at, const char *end, bool *whole)
+{
+	for (*whole = true; at < end && strchr("+-.eE0123456789", *at); at++)
+		*whole = *whole && !strchr(".eE", *at);
+	return at;
+}
+
+/* The one type whose parts are bare in each format. */
+static const char *pass_timestamp(const char *at, const char *end)
+{
+	static const char key[] = "\"$timestamp\"";
+	const char *next = at + strlen(key);
+
+	if ((size_t)(end - at) < sizeof(key) || memcmp(at, key, strlen(key)) != 0)
+		return at;
+	next += strspn(next, " \t");
+	return *next == ':' ? next + strcspn(next, "}") : at;
+}
+
+/* Canonical extended JSON has numbers in quotes alone, with their types. A relaxed one writes 7 for
+ * int32 and int64. */
+static bool has_whole_numbers(const char *at, size_t length)
+{
+	const char *end = at + length;
+	bool quoted = false, whole;
+
+	while (at < end) {
+		if (!quoted)
+			at = pass_timestamp(at, end);
+		if (*at == '"')
+			quoted = !quoted;
+		if (quoted || !strchr("-0123456789", *at)) {
+			at += quoted && *at == '\\' ? 2 : 1;
+			continue;
+		}
+		at = pass_number(at, end, &whole);
+		if (whole)
+			return true;
+	}
+	return false;
+}
+
+/* The next document of the line. */
+static enum exported_step read_document(struct exported *exported)
+{
+	bson_t bson = BSON_INITIALIZER;
+	int found = bson_json_reader_read(exported->reader, &bson, NULL);
+
+	exported->whole.length = 0;
+	if (found > 0)
+		buffer_append(&exported->whole, bson_get_data(&bson), bson.len);
+	else
+		end_line(exported);
+	bson_destroy(&bson);
+	if (found > 0)
+		return EXPORTED_DOCUMENT;
+	return found < 0 ? EXPORTED_BROKEN : EXPORTED_END;
+}
+
 static enum exported_step read_line(struct exported *exported)
 {
+	enum exported_step step = EXPORTED_END;
 	ssize_t length;
-	bson_t *bson;
+	size_t blank;
 
-	do {
+	if (exported->reader)
+		step = read_document(exported);
+	while (step == EXPORTED_END) {
 		length = getline(&exported->line, &exported->room, exported->file);
-	} while (length == 1 && exported->line[0] == '\n');
-	if (length <= 0)
-		return end(exported);
-	bson = bson_new_from_json((const uint8_t *)exported->line, length, NULL);
-	exported->whole.length = 0;
-	if (!bson)
-		return EXPORTED_BROKEN;
-	buffer_append(&exported->whole, bson_get_data(bson), bson->len);
-	bson_destroy(bson);
-	return EXPORTED_DOCUMENT;
+		if (length <= 0)
+			return end(exported);
+		blank = strspn(exported->line, " \t\r\n");
+		if (blank == (size_t)length)
+			continue;
+		if (exported->line[blank] == '[') /* it would be taken for one document */
+			return EXPORTED_BROKEN;
+		exported->untyped = has_whole_numbers(exported->line, (size_t)length);
+		exported->reader = bson_json_data_reader_new(true, 0);
+		bson_json_data_reader_ingest(exported->reader, (const uint8_t *)exported->line,
+					     (size_t)length);
+		step = read_document(exported);
+	}
+	return step;
 }
 
 static enum exported_step read_bson(struct exported *exported)
@@ -111,11 +189,11 @@ static enum exported_step read_bson(struct exported *exported)
 }
 
 /* {namespace, document}, or {namespace, bson} of what JSON can't hold. */
-static bool unwrap(struct bytes whole, struct exported_document *next)
+static bool unwrap(struct bytes whole, bool untyped, struct exported_document *next)
 {
 	struct element bson;
 
-	*next = (struct exported_document){.document = whole};
+	*next = (struct exported_document){.document = whole, .untyped = untyped};
 	if (!document_find_string(whole, "namespace", &next->namespace))
 		return true;
 	if (document_find_document(whole, "document", &next->document))
@@ -140,7 +218,7 @@ enum exported_step exported_next(struct exported *exported, struct exported_docu
 	if (step != EXPORTED_DOCUMENT)
 		return step;
 	return document_valid(buffer_view(&exported->whole)) &&
-			       unwrap(buffer_view(&exported->whole), next) &&
+			       unwrap(buffer_view(&exported->whole), exported->untyped, next) &&
 			       document_valid(next->document)
 		       ? EXPORTED_DOCUMENT
 		       : EXPORTED_BROKEN;

@@ -9,6 +9,7 @@ struct exported;
 struct exported_document {
 	struct bytes document;  /* views until the next one is read */
 	struct bytes namespace; /* without data: a bare document */
+	bool untyped; /* JSON with bare whole numbers, whose types nobody knows any more */
 };
 
 enum exported_step {

@@ -7,6 +7,7 @@
 #include "proxy/upstream/target_read.h"
 #include "proxy/verify/exported.h"
 #include "rules/rule/overflow_document.h"
+#include "rules/rule/walk.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ struct restoring {
 	struct buffer stored; /* the same */
 	struct buffer link;   /* {link: value} of those of the file */
 	size_t count;         /* of those of the file */
+	struct buffer scratch;
 };
 
 static void say(struct restoring *restoring, const struct element *link, const char *why)
@@ -253,6 +255,29 @@ static bool same_group(const struct restoring *restoring, struct bytes link, str
 	       bytes_equal(overflow_generation(before), overflow_generation(batch));
 }
 
+static bool holds_int32(struct bytes array)
+{
+	struct element element;
+	struct walk walk;
+
+	for (enum cursor_step step = walk_first(&walk, BSON_BYTE_ARRAY, array, &element);
+	     step == CURSOR_ELEMENT; step = walk_next(&walk, &element))
+		if (element.type == BSON_BYTE_INT32 || !walk_within(&walk, &element))
+			return true;
+	return false;
+}
+
+/* Whole numbers among its elements may have been of another type before they became JSON. */
+static bool lost_types(struct restoring *restoring, const struct exported_document *next)
+{
+	struct bytes array;
+
+	return next->untyped &&
+	       overflow_elements(restoring->target->rule, next->document, &restoring->scratch,
+				 &array) &&
+	       holds_int32(array);
+}
+
 static enum link_result take(struct restoring *restoring, const struct exported_document *next)
 {
 	struct bytes batch = next->document, generation = overflow_generation(batch);
@@ -266,6 +291,12 @@ static enum link_result take(struct restoring *restoring, const struct exported_
 	    !overflow_place(restoring->target->rule, batch, &number, &position) ||
 	    !concerns(restoring, next, generation)) {
 		count(restoring, "passed over", 1);
+		return LINK_DONE;
+	}
+	if (lost_types(restoring, next)) {
+		say(restoring, &value,
+		    "its JSON does not tell the types of whole numbers: export it in the "
+		    "canonical format, or as BSON");
 		return LINK_DONE;
 	}
 	template_write_document(&link, "{link: @link}", fill("link", &value));
@@ -304,5 +335,6 @@ must_check enum link_result verify_from(struct job *job, struct mover_target *ta
 	buffer_fini(&restoring.file);
 	buffer_fini(&restoring.stored);
 	buffer_fini(&restoring.link);
+	buffer_fini(&restoring.scratch);
 	return result;
 }

@@ -5,7 +5,7 @@ import threading
 import bson
 import pymongo
 import pytest
-from bson import json_util
+from bson import Int64, json_util
 from bson.raw_bson import RawBSONDocument
 
 from support.operate import RULE, found, generation, spill
@@ -221,6 +221,30 @@ def test_a_backup_of_the_overflow_is_put_back(operator, shop, form):
     report = operator.run("verify", "--from", backup, "--execute", code=0)
     assert (report["restored"], report["there already"]) == (2, 6)
     assert snapshot(shop) == before
+
+
+def relaxed(documents):
+    """As mongoexport writes it unasked: 7 is int32 or int64."""
+    return b"".join(json_util.dumps(each, json_options=json_util.RELAXED_JSON_OPTIONS).encode() + b"\n"
+                    for each in documents)
+
+
+@pytest.mark.parametrize("elements, code", [([Int64(each) for each in range(15)], 1),
+                                            ([{"at": [Int64(each)]} for each in range(15)], 1),
+                                            ([f"text {each}" for each in range(15)], 0),
+                                            ([each + 0.5 for each in range(15)], 0)])
+def test_numbers_do_not_come_back_with_another_type(operator, shop, elements, code):
+    spill(shop, "x", elements)
+    backup = operator.folder / "relaxed.json"
+    backup.write_bytes(relaxed(shop.tails.find({"book": "x"})))
+    shop.tails.delete_many({"book": "x"})
+    report = operator.run("verify", "--from", backup, "--execute", "--export", operator.folder / f"{elements[1]}.bson",
+                          code=code)
+    assert report["restored"] == (0 if code else 3)
+    assert [each.split(":")[0] for each in details(report, "not-restored")] == (
+        ["its JSON does not tell the types of whole numbers"] * 3 if code else [])
+    if not code:
+        assert [(type(each), each) for each in whole(shop)] == [(type(each), each) for each in elements]
 
 
 def test_an_export_is_put_back_as_long_as_nothing_was_accepted(operator, shop):
