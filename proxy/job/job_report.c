@@ -112,12 +112,19 @@ static bool is_note(const struct job_report_entry *entry)
 	return entry->kind->class == REPORT_LEFT;
 }
 
-bool job_report_found(const struct job_report *report)
+int64_t job_report_findings(const struct job_report *report)
 {
+	int64_t count = 0;
+
 	for (size_t i = 0; i < report->entry_count; i++)
 		if (!is_note(&report->entries[i]))
-			return true;
-	return false;
+			count += report->entries[i].count;
+	return count;
+}
+
+bool job_report_found(const struct job_report *report)
+{
+	return job_report_findings(report) > 0;
 }
 
 static void print_example(const struct job_report_example *example)

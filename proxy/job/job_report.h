@@ -66,7 +66,8 @@ void job_report_count(struct job_report *report, const char *name, int64_t amoun
 int64_t job_report_counted(const struct job_report *report, const char *name);
 /* Takes over what another report has, which is empty then. */
 void job_report_merge(struct job_report *report, struct job_report *other);
-/* True when something is more than left alone. */
+/* How many are more than left alone. */
+int64_t job_report_findings(const struct job_report *report);
 bool job_report_found(const struct job_report *report);
 
 /* What the report is of, and how that ended. */

@@ -7,6 +7,7 @@
 #include "proxy/mover/garbage.h"
 #include "proxy/spill/round.h"
 
+#include <bson/bson.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -179,14 +180,33 @@ static enum link_result work_on_page(struct job *job, struct mover_target *targe
 	return result;
 }
 
+static const struct job_report_kind stayed_before = {
+	"stayed", REPORT_UNFINISHED,
+	"the run that was interrupted left documents in front of the place where this one went on",
+	.name = "stayed-before", .remedy = "run the command without --resume: it names them"};
+
+static void tell_stayed(struct job *job, const struct mover_target *target, int64_t count)
+{
+	auto_free char *name = bson_strdup_printf("%s.%s", target->database, target->collection);
+	char detail[64];
+
+	if (count <= 0)
+		return;
+	snprintf(detail, sizeof(detail), "%lld findings", (long long)count);
+	job_report_add(&job->report, &stayed_before, name, NULL, detail);
+}
+
 must_check enum link_result job_walk(struct job *job, struct mover_target *target,
 				     const struct job_walk *walk)
 {
+	int64_t before;
 	struct id_pages pages = {
 		.link = job->link, .target = target, .size = PAGE_SIZE, .from = walk->from};
 	struct hands *hands = hands_new(job, walk->helpers);
 	enum link_result result = count_documents(job, target);
 
+	tell_stayed(job, target, walk->stayed);
+	before = job_report_findings(&job->report) - walk->stayed;
 	while (result == LINK_DONE && !pages.ended) {
 		auto_buffer struct buffer ids = {0};
 
@@ -198,7 +218,8 @@ must_check enum link_result job_walk(struct job *job, struct mover_target *targe
 		if (pages.ended || job->looked > job->total)
 			job->looked = job->total;
 		if (result == LINK_DONE && !pages.ended && walk->page)
-			result = walk->page(job, target, &pages.from);
+			result = walk->page(job, target, &pages.from,
+					    job_report_findings(&job->report) - before);
 		if (result == LINK_DONE)
 			show_progress(job);
 	}

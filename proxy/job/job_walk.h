@@ -24,9 +24,9 @@ typedef enum link_result (*job_each)(struct job *job, struct mover_target *targe
 /* The same with several: documents {_id}, one behind the other. */
 typedef enum link_result (*job_group)(struct job *job, struct mover_target *target,
 				      struct bytes ids);
-/* Called behind each page: all before `place` has been done. */
+/* Called behind each page: all before `place` has been done, but for `stayed` that were found. */
 typedef enum link_result (*job_page)(struct job *job, struct mover_target *target,
-				     const struct place *place);
+				     const struct place *place, int64_t stayed);
 struct job_walk {
 	page_filter filter;
 	job_each each;
@@ -35,6 +35,7 @@ struct job_walk {
 	job_page page;     /* NULL: nothing */
 	size_t helpers;    /* documents worked on at the same time, beside one */
 	struct place from; /* taken over */
+	int64_t stayed;    /* in front of it, as a run before has found; that is told */
 };
 must_check enum link_result job_walk(struct job *job, struct mover_target *target,
 				     const struct job_walk *walk);

@@ -224,20 +224,25 @@ static enum link_result migrate_group(struct job *job, struct mover_target *targ
 }
 
 static enum link_result keep_place(struct job *job, struct mover_target *target,
-				   const struct place *place)
+				   const struct place *place, int64_t stayed)
 {
 	if (!job->options.execute)
 		return LINK_DONE;
 	/* An account that has no rights there has recorded nothing: --resume would say so. */
-	return link_unless_unauthorized(job->link, rule_record_place(job->link, target, place));
+	return link_unless_unauthorized(job->link,
+					rule_record_place(job->link, target, place, stayed));
 }
 
 /* Where an interrupted run stopped. `fit`: this one may go on there. */
-static enum link_result find_place(struct job *job, struct mover_target *target, struct place *from,
-				   bool *fit)
+static enum link_result find_place(struct job *job, struct mover_target *target,
+				   struct job_walk *walk, bool *fit)
 {
+	struct stop stop = {0};
 	enum rule_record record;
-	enum link_result result = rule_record_read(job->link, target, &record, from);
+	enum link_result result = rule_record_read(job->link, target, &record, &stop);
+
+	walk->from = stop.from;
+	walk->stayed = stop.stayed;
 
 	*fit = record != RULE_RECORD_LIMITS;
 	if (!*fit)
@@ -315,6 +320,7 @@ static bool await_folded(struct job *job, const struct mover_target *target, str
 	if (folded_at == 0)
 		return true;
 	place_fini(&walk->from);
+	walk->stayed = 0;
 	return job_await_readers(target, folded_at);
 }
 
@@ -356,13 +362,13 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 	if (job->options.lag_ms)
 		result = lag_ask(job);
 	if (result == LINK_DONE && job->options.resume)
-		result = find_place(job, target, &walk.from, &fit);
+		result = find_place(job, target, &walk, &fit);
 	if (result == LINK_DONE && fit)
 		result = prepare(job, target, &fit);
 	if (result == LINK_DONE && fit)
 		result = await_readers(job, target);
 	if (result == LINK_DONE && fit && !job->options.resume)
-		result = keep_place(job, target, NULL); /* of a run before */
+		result = keep_place(job, target, NULL, 0); /* of a run before */
 	migrating->adopts = fit;
 	if (result == LINK_DONE)
 		result = adopt_all(job, target, job->options.rate ? 0 : HELPERS_ALONE);
@@ -375,7 +381,7 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 		return LINK_LOST;
 	}
 	result = job_walk(job, target, &walk);
-	return result == LINK_DONE ? keep_place(job, target, NULL) : result;
+	return result == LINK_DONE ? keep_place(job, target, NULL, 0) : result;
 }
 
 int migrate_main(const struct command_line *line)

@@ -46,21 +46,31 @@ static enum link_result find_record(struct link *link, const struct mover_target
 				       fill_key(target)));
 }
 
+static void find_stop(struct bytes record, const char *from, const char *stayed, struct stop *stop)
+{
+	struct element place;
+
+	if (document_find_path(record, from, &place))
+		place_set(&stop->from, place.type, place.value);
+	if (!document_find_integer(record, stayed, &stop->stayed))
+		stop->stayed = 0;
+}
+
 must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
-					     enum rule_record *record, struct place *place)
+					     enum rule_record *record, struct stop *stop)
 {
 	struct bytes document;
-	struct element from, limits;
+	struct element limits;
 	bool stopped;
 	enum link_result result = find_record(link, target, &document);
 
 	*record = RULE_RECORD_NONE;
 	if (result != LINK_DONE || !document.data)
 		return result;
-	stopped = place && document_find_path(document, "checkpoint.limits", &limits);
+	stopped = stop && document_find_path(document, "checkpoint.limits", &limits);
 	*record = recorded_rule_compare(document, target, stopped ? "checkpoint.limits" : "limits");
-	if (place && document_find_path(document, "checkpoint.from", &from))
-		place_set(place, from.type, from.value);
+	if (stop)
+		find_stop(document, "checkpoint.from", "checkpoint.stayed", stop);
 	return LINK_DONE;
 }
 
@@ -102,46 +112,45 @@ static void splice_limits(struct buffer *out, size_t *place, const void *rule)
 }
 
 must_check enum link_result rule_record_place(struct link *link, const struct mover_target *target,
-					      const struct place *place)
+					      const struct place *place, int64_t stayed)
 {
 	struct element from = {0};
 
 	if (place)
 		from = (struct element){.type = place->type, .value = place->value};
 	return command_run(link, RULE_RECORD_DATABASE,
-			   place ? UPDATE("{$set: {checkpoint: {from: @from, ..@limits}}, $unset: "
-					  "{undo: ''}}",
+			   place ? UPDATE("{$set: {checkpoint: {from: @from, stayed: @stayed, "
+					  "..@limits}}, $unset: {undo: ''}}",
 					  "false")
 				 : UPDATE("{$unset: {checkpoint: '', undo: ''}}", "false"),
-			   fill_key(target), fill("from", &from),
+			   fill_key(target), fill("from", &from), fill("stayed", stayed),
 			   fill_spliced("limits", splice_limits, target->rule));
 }
 
 must_check enum link_result rule_record_undo_place(struct link *link,
 						   const struct mover_target *target,
-						   const struct place *place)
+						   const struct place *place, int64_t stayed)
 {
 	struct element from = {0};
 
 	if (place)
 		from = (struct element){.type = place->type, .value = place->value};
-	return command_run(
-		link, RULE_RECORD_DATABASE,
-		place ? UPDATE("{$set: {undo: {from: @from}}, $unset: {checkpoint: ''}}", "false")
-		      : UPDATE("{$unset: {checkpoint: '', undo: ''}}", "false"),
-		fill_key(target), fill("from", &from));
+	return command_run(link, RULE_RECORD_DATABASE,
+			   place ? UPDATE("{$set: {undo: {from: @from, stayed: @stayed}}, $unset: "
+					  "{checkpoint: ''}}",
+					  "false")
+				 : UPDATE("{$unset: {checkpoint: '', undo: ''}}", "false"),
+			   fill_key(target), fill("from", &from), fill("stayed", stayed));
 }
 
 must_check enum link_result rule_record_undone(struct link *link, const struct mover_target *target,
-					       struct place *from)
+					       struct stop *stop)
 {
 	struct bytes document;
-	struct element place;
 	enum link_result result = find_record(link, target, &document);
 
-	if (result == LINK_DONE && document.data &&
-	    document_find_path(document, "undo.from", &place))
-		place_set(from, place.type, place.value);
+	if (result == LINK_DONE && document.data)
+		find_stop(document, "undo.from", "undo.stayed", stop);
 	return result;
 }
 

@@ -19,24 +19,28 @@ must_check enum link_result rule_record_compare(struct link *link,
 						const struct mover_target *target,
 						enum rule_record *compared, char *reason,
 						size_t size);
-/* The same without looking at the overflow. `place`: where a migrate stopped, if one did, and then
+/* Where a command stopped. */
+struct stop {
+	struct place from; /* the caller's to end; as it was if none stopped */
+	int64_t stayed;    /* findings in front of it */
+};
+/* The same without looking at the overflow. `stop`: where a migrate stopped, if one did, and then
  * it is the limits of that moment that are compared. NULL: those that are recorded now are. */
 must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
-					     enum rule_record *record, struct place *place);
+					     enum rule_record *record, struct stop *stop);
 
 /* The rule as it is now. `sampled`: documents told whose the overflow is, for a sample of it. */
 must_check enum link_result rule_record_write(struct link *link, const struct mover_target *target,
 					      bool sampled);
-/* A migrate has done all before the place; NULL: all. */
+/* A migrate has done all before the place, but for `stayed` that it told of; NULL: all. */
 must_check enum link_result rule_record_place(struct link *link, const struct mover_target *target,
-					      const struct place *place);
-/* The same of an undo, which has folded back all before the place; and where one stopped: `from`
- * stays as it is if none did. */
+					      const struct place *place, int64_t stayed);
+/* The same of an undo, which has folded back all before the place; and where one stopped. */
 must_check enum link_result rule_record_undo_place(struct link *link,
 						   const struct mover_target *target,
-						   const struct place *place);
+						   const struct place *place, int64_t stayed);
 must_check enum link_result rule_record_undone(struct link *link, const struct mover_target *target,
-					       struct place *from);
+					       struct stop *stop);
 /* The collection's UUID; `found`: there is a record. Type 0 where none is noted. A view until the
  * link's next command. */
 must_check enum link_result rule_record_uuid(struct link *link, const struct mover_target *target,

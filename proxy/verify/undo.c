@@ -74,6 +74,7 @@ struct undoing {
 	bool dropped;              /* the target's overflow is gone */
 	atomic_bool stayed;        /* sound documents did, and were told of */
 	bool second;               /* the walk that looks for what was moved again */
+	bool corrupt;              /* that walk has met what says that elements are elsewhere */
 	bool connected;            /* another Spillway is: nothing is dropped in this run */
 	struct throttle throttle;
 };
@@ -152,10 +153,21 @@ static enum link_result fold_sound(struct job *job, struct mover_target *target,
 	return LINK_DONE;
 }
 
+/* The second walk tells of them where the first one did not come. */
+static void stay_corrupt(struct job *job, const struct mover_target *target,
+			 const struct element *id, const char *detail)
+{
+	struct undoing *undoing = job->context;
+
+	if (undoing->second)
+		undoing->corrupt = true;
+	if (!undoing->second || !job_report_found(&job->report))
+		report_document(job, target, &corrupt, id, detail);
+}
+
 static enum link_result undo_document(struct job *job, struct mover_target *target,
 				      const struct element *id)
 {
-	const struct undoing *undoing = job->context;
 	struct verify_document verify;
 	struct bytes main;
 	uint8_t *image;
@@ -165,8 +177,8 @@ static enum link_result undo_document(struct job *job, struct mover_target *targ
 
 	if (result == LINK_DONE && image && sound)
 		result = fold_sound(job, target, id, state_find(target->rule, main, &state));
-	else if (result == LINK_DONE && image && !undoing->second)
-		report_document(job, target, &corrupt, id, verify.found[0].detail);
+	else if (result == LINK_DONE && image)
+		stay_corrupt(job, target, id, verify.found[0].detail);
 	verify_document_fini(&verify);
 	bson_free(image);
 	return result;
@@ -207,10 +219,10 @@ static enum link_result undo_several(struct job *job, struct mover_target *targe
 }
 
 static enum link_result keep_place(struct job *job, struct mover_target *target,
-				   const struct place *place)
+				   const struct place *place, int64_t stayed)
 {
 	return link_unless_unauthorized(job->link,
-					rule_record_undo_place(job->link, target, place));
+					rule_record_undo_place(job->link, target, place, stayed));
 }
 
 /* The overflow. */
@@ -307,7 +319,9 @@ static enum link_result finish_overflow(struct job *job, const struct mover_targ
 
 	if (result == LINK_DONE)
 		result = find_any(job, target, &documents);
-	if (result == LINK_DONE && documents) {
+	if (result != LINK_DONE || (undoing->corrupt && !documents))
+		return result; /* what tells of its loss stays */
+	if (documents) {
 		if (!owner_is_known(target->owner))
 			job_report_add(&job->report, &unowned, name, NULL, NULL);
 		else if (!job_report_found(&job->report))
@@ -317,8 +331,7 @@ static enum link_result finish_overflow(struct job *job, const struct mover_targ
 	/* A mover that has just stored a batch would link it although it is gone: nothing is
 	 * dropped while one may be at work. Before and behind: one may have stored something and be
 	 * gone, or be back. */
-	if (result == LINK_DONE)
-		result = look_for_others(job);
+	result = look_for_others(job);
 	if (result != LINK_DONE)
 		return result;
 	if (!undoing->connected) {
@@ -380,7 +393,7 @@ static enum link_result begin(struct job *job, struct mover_target *target, bool
 	if (result != LINK_DONE || !*may || !job->options.execute)
 		return result;
 	/* What was done before a stop is done no more. */
-	return job->options.resume ? LINK_DONE : keep_place(job, target, NULL);
+	return job->options.resume ? LINK_DONE : keep_place(job, target, NULL, 0);
 }
 
 /* Its index is what the overflow is walked by. */
@@ -398,12 +411,18 @@ static enum link_result clear(struct job *job, struct mover_target *target)
 /* Behind the place where an interrupted run stopped; what it folded back just now may still be
  * read. */
 static enum link_result find_place(struct job *job, const struct mover_target *target,
-				   struct place *from)
+				   struct job_walk *walk)
 {
 	struct undoing *undoing = job->context;
+	struct stop stop = {0};
+	enum link_result result =
+		link_unless_unauthorized(job->link, rule_record_undone(job->link, target, &stop));
 
 	undoing->last_fold = clock_now();
-	return link_unless_unauthorized(job->link, rule_record_undone(job->link, target, from));
+	undoing->stayed = stop.stayed > 0;
+	walk->from = stop.from;
+	walk->stayed = stop.stayed;
+	return result;
 }
 
 static enum link_result fold_all(struct job *job, struct mover_target *target)
@@ -421,7 +440,7 @@ static enum link_result fold_all(struct job *job, struct mover_target *target)
 	if (job->options.lag_ms)
 		result = lag_ask(job);
 	if (result == LINK_DONE && job->options.resume)
-		result = find_place(job, target, &walk.from);
+		result = find_place(job, target, &walk);
 	if (result == LINK_DONE)
 		return job_walk(job, target, &walk);
 	place_fini(&walk.from);
@@ -439,14 +458,14 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 	job_report_count(&job->report, "elements", 0);
 	if (result != LINK_DONE || !may)
 		return result;
-	undoing->second = undoing->dropped = false;
+	undoing->second = undoing->dropped = undoing->corrupt = false;
 	atomic_store(&undoing->proven, false);
 	atomic_store(&undoing->stayed, false);
 	target->read_only = false; /* what is kept for reading goes back, too */
 	result = fold_all(job, target);
 	if (result != LINK_DONE || !job->options.execute)
 		return result;
-	result = keep_place(job, target, NULL);
+	result = keep_place(job, target, NULL, 0);
 	if (result == LINK_DONE)
 		result = clear(job, target);
 	undoing->second = true;

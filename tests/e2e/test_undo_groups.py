@@ -3,11 +3,12 @@
 import signal
 import threading
 
+import bson
 import pymongo
 import pytest
 from bson.raw_bson import RawBSONDocument
 
-from support.operate import RULE, Operator, found, spill
+from support.operate import RULE, Operator, found, generation, spill
 from support.process import wait_for
 from support.spillway import Spillway
 
@@ -106,6 +107,44 @@ def test_resume_goes_on_behind_what_was_done(operator, shop):
     assert operator.run("undo", "--execute", code=0)["documents"] == 1
     shop.books.delete_one({"_id": -5})
     assert raw(shop) == before
+
+
+def kill_behind_a_page(operator, shop, command, place):
+    started = operator.start(command, "--execute", "--rate", "100")
+    wait_for(lambda: shop.client.spillway.rules.count_documents({place: {"$exists": True}}), "a page", pause=0.01)
+    started.kill()
+    started.communicate()
+
+
+def test_resume_tells_that_the_run_before_left_something(operator, shop):
+    """A killed run has printed no report."""
+    spill(shop, -2, list(range(12)))
+    spill(shop, -1, list(range(12)), state={"g": generation(2)})
+    shop.tails.delete_many({"book": -1})
+    shop.books.insert_many({"_id": i, "list": [1] * (9 if i % 20 == 0 else 2)} for i in range(1500))
+    operator.run("migrate", "--execute", code=0)
+    kill_behind_a_page(operator, shop, "undo", "undo.from")
+    for stays in range(2):
+        report = operator.run("undo", "--execute", *([] if stays else ["--resume"]), code=1)
+        assert found(report) == {("corrupt", "corrupt") if stays else ("stayed", "unfinished"): 1}
+        assert shop.books.count_documents({"_spill": {"$exists": True}}) == 1
+        assert shop.client.spillway.rules.count_documents({}) == 1, "it tells what the document is part of"
+        assert "tails" in shop.list_collection_names()
+    shop.books.delete_one({"_id": -1})
+    operator.run("undo", "--execute", code=0)
+    assert shop.client.spillway.rules.count_documents({}) == 0
+
+
+def test_resume_of_a_migrate_tells_it_too(operator, shop):
+    twice = RawBSONDocument(bson.encode({"ax": 1, "bx": 2}).replace(b"bx", b"ax"))
+    shop.books.insert_one({"_id": -1, "list": [1, 2, 3, 4, twice]})
+    shop.books.insert_many({"_id": i, "list": [1] * (9 if i % 20 == 0 else 2)} for i in range(1500))
+    kill_behind_a_page(operator, shop, "migrate", "checkpoint.from")
+    report = operator.run("migrate", "--execute", "--resume", code=1)
+    assert [(each["name"], each["examples"][0]["detail"]) for each in report["findings"]] == [
+        ("stayed-before", "1 findings")]
+    assert shop.books.count_documents({"_spill.list.n": {"$gt": 0}}) == 75
+    assert found(operator.run("migrate", "--execute", code=1)) == {("never moved", "unfinished"): 1}
 
 
 def test_migrate_and_undo_forget_each_others_place(operator, shop):

@@ -86,8 +86,8 @@ static enum link_result place(struct link *link, struct mover_target *target, ch
 	(void)size;
 	cr_assert(document_find(made_bson("{'_id': 7}"), "_id", &id));
 	at = (struct place){id.type, id.value};
-	cr_assert_eq(rule_record_place(link, target, &at), LINK_DONE);
-	cr_assert_eq(rule_record_place(link, target, NULL), LINK_DONE);
+	cr_assert_eq(rule_record_place(link, target, &at, 2), LINK_DONE);
+	cr_assert_eq(rule_record_place(link, target, NULL, 0), LINK_DONE);
 	cr_assert_eq(rule_record_write(link, target, true), LINK_DONE);
 	return rule_record_remove(link, target);
 }
