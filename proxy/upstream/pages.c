@@ -208,19 +208,20 @@ static void take_link(void *context, struct bytes document)
 	struct link_pages *pages = context;
 	struct element link = {.type = BSON_BYTE_NULL}, number = link;
 	bool linked = document_find(document, pages->target->rule->overflow.link, &link);
-	bool counted;
+	bool same, counted;
 
 	pages->documents++;
 	if (!document_find_path(document, overflow_order_path(pages->target->rule), &number))
 		number = (struct element){.type = BSON_BYTE_NULL};
-	counted = pages->documents == 1 && is_place(&pages->from, &link) &&
-		  is_place(&pages->number, &number);
+	same = is_place(&pages->from, &link) && is_place(&pages->number, &number);
+	counted = pages->documents == 1 && same;
 	if (pages->full || counted)
 		return;
 	if (linked && !count_batch(pages, &link)) {
 		pages->full = true;
 		return;
 	}
+	pages->passed = same ? pages->passed + 1 : 0;
 	place_set(&pages->from, link.type, link.value);
 	place_set(&pages->number, number.type, number.value);
 }
@@ -238,6 +239,16 @@ static void write_from(struct buffer *out, const char *name, const void *context
 			       fill("from", &link), fill("number", &number));
 }
 
+/* Without a unique index any number of documents may be of one place. */
+static void splice_passed(struct buffer *out, size_t *place, const void *context)
+{
+	const struct link_pages *pages = context;
+
+	(void)place;
+	if (pages->passed > 0)
+		writer_int64(out, "skip", pages->passed);
+}
+
 /* The next page of link values, from the index of this name alone. */
 static enum link_result find_links(struct link_pages *pages, const char *index)
 {
@@ -246,11 +257,12 @@ static enum link_result find_links(struct link_pages *pages, const char *index)
 	return command_find(
 		pages->link, target->overflow_database, take_link, pages,
 		"{find: @overflow, projection: {_id: 0, '@link': 1, '@order': 1}, hint: "
-		"@index, min: @from, limit: @most}",
+		"@index, min: @from, ..@skip, limit: @most}",
 		fill("overflow", target->overflow_collection),
 		fill("link", target->rule->overflow.link),
 		fill("order", overflow_order_path(target->rule)), fill("index", index),
-		fill_with("from", write_from, pages), fill("most", LINKS_PAGE));
+		fill_with("from", write_from, pages), fill_spliced("skip", splice_passed, pages),
+		fill("most", LINKS_PAGE));
 }
 
 static enum link_result refuse_page(struct link_pages *pages, const struct overflow_index *index)
@@ -336,9 +348,11 @@ static void pass_unnumbered(struct link_pages *pages)
 {
 	static const uint8_t not_a_number[8] = {0, 0, 0, 0, 0, 0, 0xf8, 0x7f};
 
-	if (pages->number.type == BSON_BYTE_NULL)
-		place_set(&pages->number, BSON_BYTE_DOUBLE,
-			  (struct bytes){not_a_number, sizeof(not_a_number)});
+	if (pages->number.type != BSON_BYTE_NULL)
+		return;
+	place_set(&pages->number, BSON_BYTE_DOUBLE,
+		  (struct bytes){not_a_number, sizeof(not_a_number)});
+	pages->passed = 0;
 }
 
 must_check enum link_result link_pages_next(struct link_pages *pages)

@@ -52,6 +52,7 @@ struct link_pages {
 	int64_t documents;
 	struct linked open;        /* the last link looked at, which may go on; type 0: none */
 	struct place from, number; /* link and number of the last document looked at */
+	int64_t passed;            /* documents of this place in front of that one */
 	bool full;                 /* of links */
 	bool ended;
 };

@@ -404,3 +404,18 @@ def test_ended_in_the_middle_and_run_again(operator, shop, number):
         assert undo.returncode == (4 if number == signal.SIGINT else -9)
     operator.run("undo", "--execute", code=0)
     assert snapshot(shop) == before
+
+
+def test_any_number_of_overflow_documents_may_have_one_number(cluster, shop):
+    """As an application may have written them, that numbers nothing; the overflow is walked by the index that it has."""
+    rule = {**RULE, "overflow": {**RULE["overflow"], "batch": {"size": 4, "field": "number"}}}
+    shop.books.insert_one({"_id": "z", "list": list(range(9))})
+    with Operator(cluster, [rule]) as operator:
+        operator.run("migrate", "--execute", code=0)  # what tells whose the overflow is
+        shop.tails.drop_indexes()
+        shop.tails.create_index([("book", 1), ("number", 1)], name="of the application")
+        shop.tails.insert_many({"book": "x", "part": [1], "number": 1} for _ in range(4500))
+        shop.tails.insert_one({"book": "y", "part": [1], "number": 1, "_spill": {"g": generation(), "p": 0}})
+        report = operator.run("undo", "--execute", code=1, timeout=60)
+    assert found(report) == {("foreign", "unfinished"): 1}
+    assert {each["book"] for each in shop.tails.find()} == {"x"}, "what belonged to nobody is gone"
