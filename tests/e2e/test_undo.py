@@ -407,7 +407,7 @@ def test_ended_in_the_middle_and_run_again(operator, shop, number):
 
 
 def test_any_number_of_overflow_documents_may_have_one_number(cluster, shop):
-    """As an application may have written them, that numbers nothing; the overflow is walked by the index that it has."""
+    """As an application may have written them, that numbers nothing. The overflow is walked by its own index."""
     rule = {**RULE, "overflow": {**RULE["overflow"], "batch": {"size": 4, "field": "number"}}}
     shop.books.insert_one({"_id": "z", "list": list(range(9))})
     with Operator(cluster, [rule]) as operator:
