@@ -170,7 +170,8 @@ static void look_for_missing(struct looking *looking)
 	if (strcmp(target->namespace->database, target->overflow_database) != 0)
 		return;
 	if (rule->overflow.layout == RULE_BATCHES) {
-		template_write_document(&size, "{$size: '$@array'}",
+		template_write_document(&size,
+					"{$cond: [{$isArray: '$@array'}, {$size: '$@array'}, 0]}",
 					fill("array", rule->overflow.array));
 		elements = fill_document("elements", buffer_view(&size));
 	}

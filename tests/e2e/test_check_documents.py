@@ -79,5 +79,9 @@ def test_overflow_that_is_not_all_there_is_named(cluster, layout):
                    for what in found)
         left = 13 if "array" in layout else 16
         assert any('"some"' in what and f"of which {left} are there" in what for what in found)
+        if "array" in layout:
+            tails.update_one({"book": "whole"}, {"$unset": {"part": 1}})
+            found = {finding["what"] for finding in check(spillway) if finding["kind"] == "missing-overflow"}
+            assert any('"whole"' in what and "of which 13 are there" in what for what in found), "no array, no elements"
         direct.drop_database("lossy")
         direct.spillway.rules.delete_many({"rule": "lossy"})
