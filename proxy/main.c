@@ -55,7 +55,7 @@ static int end(int code)
 /* What a signal's handler prints to standard output; NULL: nothing. */
 static const char *interrupted_report;
 
-/* Of commands that write nothing: Ctrl-C ends them at once. */
+/* Of commands that write nothing, or one document at a time: Ctrl-C ends them at once. */
 static void end_interrupted(int number)
 {
 	static const char said[] = "spillway: interrupted\n";
@@ -81,54 +81,32 @@ static void leave_at_signals(const struct command_line *line)
 		signal(SIGHUP, SIG_IGN);
 }
 
-static int check_or_leave(const struct command_line *line)
-{
-	leave_at_signals(line);
-	return check_main(line);
-}
-
-static int reload_or_leave(const struct command_line *line)
-{
-	leave_at_signals(line);
-	return reload_main(line);
-}
-
-static int upgrade_or_leave(const struct command_line *line)
-{
-	leave_at_signals(line);
-	return upgrade_main(line);
-}
-
-static int analyze_or_leave(const struct command_line *line)
-{
-	leave_at_signals(line);
-	return analyze_main(line);
-}
-
 int main(int count, char **arguments)
 {
 	static int (*const runs[PROGRAM_COMMANDS])(const struct command_line *line) = {
-		[PROGRAM_SERVE] = serve_run,
-		[PROGRAM_RELOAD] = reload_or_leave,
-		[PROGRAM_UPGRADE] = upgrade_or_leave,
-		[PROGRAM_CHECK] = check_or_leave,
-		[PROGRAM_ANALYZE] = analyze_or_leave,
-		[PROGRAM_MIGRATE] = migrate_main,
-		[PROGRAM_VERIFY] = verify_main,
-		[PROGRAM_UNDO] = undo_main,
-		[PROGRAM_EXPLAIN] = explain_main,
-		[PROGRAM_STATUS] = status_main,
-		[PROGRAM_TOP] = top_main,
-		[PROGRAM_SUGGEST] = suggest_main,
-		[PROGRAM_HEALTH] = health_main,
-		[PROGRAM_PAUSE] = pause_main,
+		[PROGRAM_SERVE] = serve_run,      [PROGRAM_RELOAD] = reload_main,
+		[PROGRAM_UPGRADE] = upgrade_main, [PROGRAM_CHECK] = check_main,
+		[PROGRAM_ANALYZE] = analyze_main, [PROGRAM_MIGRATE] = migrate_main,
+		[PROGRAM_VERIFY] = verify_main,   [PROGRAM_UNDO] = undo_main,
+		[PROGRAM_EXPLAIN] = explain_main, [PROGRAM_STATUS] = status_main,
+		[PROGRAM_TOP] = top_main,         [PROGRAM_SUGGEST] = suggest_main,
+		[PROGRAM_HEALTH] = health_main,   [PROGRAM_PAUSE] = pause_main,
 		[PROGRAM_RESUME] = resume_main,
 	};
+	/* The others take signals themselves. */
+	static const bool leaves[PROGRAM_COMMANDS] = {
+		[PROGRAM_RELOAD] = true,  [PROGRAM_UPGRADE] = true, [PROGRAM_CHECK] = true,
+		[PROGRAM_ANALYZE] = true, [PROGRAM_EXPLAIN] = true, [PROGRAM_STATUS] = true,
+		[PROGRAM_SUGGEST] = true, [PROGRAM_HEALTH] = true,  [PROGRAM_PAUSE] = true,
+		[PROGRAM_RESUME] = true};
 	struct command_line line;
 	int code;
 
 	secrets_keep();
-	if (command_line_read(&line, count, arguments, &code))
+	if (command_line_read(&line, count, arguments, &code)) {
+		if (leaves[line.command])
+			leave_at_signals(&line);
 		code = runs[line.command](&line);
+	}
 	return end(code);
 }

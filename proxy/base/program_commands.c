@@ -158,7 +158,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"pause outlives restarts.\n"
 				"Clients go on. Arrays grow in their documents meanwhile. Where a "
 				"document would pass 16 MB, its tail is moved all the same.",
-			.codes = {"paused", "the server refused", BAD_USAGE, NO_SERVER},
+			.codes = {"paused", "the server refused", BAD_USAGE, NO_SERVER,
+				  "interrupted"},
 		},
 	[PROGRAM_RESUME] =
 		{
@@ -169,7 +170,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 			.summary = "ends a pause",
 			.text = "Ends the pause of a rule, or of all rules of the file.",
 			.codes = {"no rule is paused any more", "the server refused", BAD_USAGE,
-				  NO_SERVER},
+				  NO_SERVER, "interrupted"},
 		},
 	[PROGRAM_HEALTH] =
 		{
@@ -180,7 +181,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 			.text = "Asks the admin address of the file whether Spillway is ready: for "
 				"probes that can run a program, such as a container's. Asks no "
 				"server.",
-			.codes = {"ready", "not ready, or nobody answers", BAD_USAGE},
+			.codes = {"ready", "not ready, or nobody answers", BAD_USAGE, NULL,
+				  "interrupted"},
 		},
 	[PROGRAM_EXPLAIN] =
 		{
@@ -197,7 +199,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"Asks no server. Rights, and namespaces on which a rule cannot "
 				"hold, are not looked at. --live asks the running Spillway, which "
 				"knows these namespaces, the indexes and the views.",
-			.codes = {"it is served", "it is refused", BAD_USAGE, NO_ADMIN},
+			.codes = {"it is served", "it is refused", BAD_USAGE,
+				  NO_ADMIN, "interrupted"},
 		},
 	[PROGRAM_STATUS] =
 		{
@@ -209,7 +212,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"its token if it has one: whether it is ready, connections, "
 				"requests, the mover, namespaces, the slowest requests of ten "
 				"minutes, clients. Figures count from the start.",
-			.codes = {"it is ready", "it is not ready", BAD_USAGE, NO_ADMIN},
+			.codes = {"it is ready", "it is not ready", BAD_USAGE,
+				  NO_ADMIN, "interrupted"},
 		},
 	[PROGRAM_SUGGEST] =
 		{
@@ -223,7 +227,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"them "
 				"with rules for the configuration file. The file needs "
 				"observe.sample.",
-			.codes = {"observed", "nothing is observed", BAD_USAGE, NO_ADMIN},
+			.codes = {"observed", "nothing is observed", BAD_USAGE,
+				  NO_ADMIN, "interrupted"},
 		},
 	[PROGRAM_TOP] =
 		{

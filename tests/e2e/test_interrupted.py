@@ -18,7 +18,7 @@ SOON = 20  # seconds; a server that does not answer is given 60 where nobody int
 def command(operator, name, uri):
     if name == "analyze":
         return [program(), name, "--json", uri, "shop.books"]
-    if name == "check":
+    if name in ("check", "pause", "resume"):
         return [program(), name, "--json", "--config", operator.file]
     return operator.command(name, "--json")
 
@@ -30,7 +30,7 @@ def silent():
         yield server
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, "pause", "resume"])
 def test_interrupted_while_it_connects(cluster, silent, name):
     uri = f"mongodb://127.0.0.1:{silent.getsockname()[1]}/"
     with Operator(cluster, upstream={"uri": uri}) as operator:
@@ -42,6 +42,18 @@ def test_interrupted_while_it_connects(cluster, silent, name):
     assert running.returncode == 4 and "interrupted" in complaint, complaint
     report = json.loads(said.splitlines()[-1])
     assert (report["command"], report["ended"]) == (name, "interrupted")
+
+
+@pytest.mark.parametrize("name", ["status", "suggest", "health", "explain", "reload", "upgrade"])
+def test_interrupted_while_spillway_does_not_answer(cluster, silent, name):
+    with Operator(cluster, admin=f"127.0.0.1:{silent.getsockname()[1]}") as operator:
+        options = ["--live", "--db", "shop", '{"find": "books"}'] if name == "explain" else []
+        running = operator.start_command([program(), name, "--config", operator.file, *options])
+        with silent.accept()[0] as connection:
+            assert connection.recv(4)
+            running.send_signal(signal.SIGTERM)
+            assert running.communicate(timeout=SOON) == ("", "spillway: interrupted\n")
+    assert running.returncode == 4
 
 
 @pytest.mark.parametrize("name", COMMANDS)
