@@ -129,19 +129,26 @@ static char *ask(const struct config *config, const struct admin_files *files, c
 	return body_of(&answer, status);
 }
 
-char *ask_admin(const struct config *config, const struct admin_files *files, const char *path)
+char *ask_admin_status(const struct config *config, const struct admin_files *files,
+		       const char *path, int *status)
 {
 	auto_buffer struct buffer head = {0};
 	char *body;
-	int status;
 
 	text_append(&head, "GET %s HTTP/1.0\r\n", path);
 	buffer_append(&head, "", 1);
-	body = ask(config, files, (const char *)head.data, &status);
-	if (status == 200)
+	body = ask(config, files, (const char *)head.data, status);
+	if (*status == 200)
 		return body;
 	free(body);
 	return NULL;
+}
+
+char *ask_admin(const struct config *config, const struct admin_files *files, const char *path)
+{
+	int status;
+
+	return ask_admin_status(config, files, path, &status);
 }
 
 char *ask_admin_for(const struct config *config, const struct admin_files *files, const char *path,

@@ -76,6 +76,8 @@ static int explain_live(const struct command_line *line, const bson_t *command)
 		return EXIT_USAGE;
 	answer = running_ask(&running, (const char *)path.data);
 	code = answer ? print(answer, line->values[OPTION_JSON]) : EXIT_NO_ANSWER;
+	if (running.too_long)
+		code = EXIT_USAGE;
 	bson_destroy(answer);
 	running_close(&running);
 	return code;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define URI_TOO_LONG 414
+
 must_check bool running_open(struct running *running, const struct command_line *line)
 {
 	auto_free char *problems = NULL;
@@ -36,16 +38,31 @@ void running_close(struct running *running)
 	config_free(running->config);
 }
 
-must_check bson_t *running_ask(const struct running *running, const char *path)
+static void complain(const struct running *running)
 {
-	auto_free char *answer = ask_admin(running->config, &running->files, path);
-	bson_t *document = answer ? bson_new_from_json((const uint8_t *)answer, -1, NULL) : NULL;
+	const char *address = running->config->admin.address;
 
-	if (!document)
+	if (running->too_long)
+		fprintf(stderr,
+			"the command is too long to be asked for at the admin address '%s': "
+			"explain it without --live\n",
+			address);
+	else
 		fprintf(stderr,
 			"no Spillway answers at the admin address '%s': see whether it runs with "
 			"this file, and whether its token and certificate are those that the file "
 			"names\n",
-			running->config->admin.address);
+			address);
+}
+
+must_check bson_t *running_ask(struct running *running, const char *path)
+{
+	int status;
+	auto_free char *answer = ask_admin_status(running->config, &running->files, path, &status);
+	bson_t *document = answer ? bson_new_from_json((const uint8_t *)answer, -1, NULL) : NULL;
+
+	running->too_long = status == URI_TOO_LONG;
+	if (!document)
+		complain(running);
 	return document;
 }

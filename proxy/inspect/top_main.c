@@ -91,7 +91,7 @@ static bool await_key(int milliseconds)
 }
 
 /* The exit code. */
-static int watch(const struct running *running)
+static int watch(struct running *running)
 {
 	bson_t *before = NULL, *now;
 	int64_t asked = 0, at;
@@ -112,7 +112,7 @@ static int watch(const struct running *running)
 	return code;
 }
 
-static int watch_on_terminal(const struct running *running)
+static int watch_on_terminal(struct running *running)
 {
 	struct termios old, raw;
 	bson_t *first;

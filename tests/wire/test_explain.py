@@ -125,3 +125,10 @@ def test_without_a_running_spillway_live_says_where_it_asked(relay):
     run = subprocess.run([relay.spillway.command[0], "explain", "--config", str(file), "--live", "--db", "shop",
                           '{"find": "books"}'], capture_output=True, text=True, timeout=60)
     assert run.returncode == 3 and "admin address '127.0.0.1:1'" in run.stderr, run.stderr
+
+
+def test_a_command_that_is_too_long_to_be_asked_for_is_no_silence(relay):
+    command = json.dumps({"find": "books", "filter": {"title": "x" * 40000}})
+    said = subprocess.run([relay.spillway.command[0], "explain", "--config", str(relay.spillway.file), "--live",
+                           "--db", "shop", command], capture_output=True, text=True, timeout=60)
+    assert (said.returncode, said.stdout) == (2, "") and "the command is too long" in said.stderr, said.stderr
