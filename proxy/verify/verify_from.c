@@ -321,6 +321,8 @@ must_check enum link_result verify_from(struct job *job, struct mover_target *ta
 		return LINK_DONE;
 	exported_rewind(verifying->from);
 	count(&restoring, "restored", 0);
+	if (verifying->unfit) /* which is told */
+		return LINK_DONE;
 	while (result == LINK_DONE &&
 	       (step = exported_next(verifying->from, &next)) != EXPORTED_END) {
 		if (step == EXPORTED_DOCUMENT)

@@ -8,7 +8,7 @@ import pytest
 from bson import Int64, json_util
 from bson.raw_bson import RawBSONDocument
 
-from support.operate import RULE, found, generation, spill
+from support.operate import RULE, Operator, found, generation, spill
 from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import verify
@@ -221,6 +221,17 @@ def test_a_backup_of_the_overflow_is_put_back(operator, shop, form):
     report = operator.run("verify", "--from", backup, "--execute", code=0)
     assert (report["restored"], report["there already"]) == (2, 6)
     assert snapshot(shop) == before
+
+
+def test_nothing_is_put_back_where_the_rule_cannot_hold(cluster, shop):
+    spill(shop, "x", list(range(15)))
+    with Operator(cluster, [{**RULE, "access": "read-only"}]) as reading:
+        backup = reading.folder / "tails.bson"
+        backup.write_bytes(dumped(shop.tails.find({"book": "x"})))
+        shop.tails.delete_many({"book": "x"})
+        report = reading.run("verify", "--from", backup, "--execute", code=1)
+    assert found(report)[("unfit", "unfinished")] == 1
+    assert report["restored"] == shop.tails.count_documents({"book": "x"}) == 0
 
 
 def relaxed(documents):
