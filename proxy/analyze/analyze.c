@@ -79,6 +79,8 @@ static const char *take_line(struct analyze *analyze, const struct command_line 
 	dot = strchr(analyze->namespace, '.');
 	if (!dot || dot == analyze->namespace || !dot[1])
 		return "NAMESPACE is database.collection";
+	if (!bson_utf8_validate(analyze->namespace, strlen(analyze->namespace), false))
+		return "NAMESPACE is not UTF-8";
 	if (analyze->array && (!*analyze->array || *analyze->array == '$'))
 		return "ARRAY is a path of names";
 	if (analyze->array && !bson_utf8_validate(analyze->array, strlen(analyze->array), false))

@@ -65,6 +65,7 @@ def test_a_command_that_is_none_is_named(arguments, said):
     (["check", "--password=secret"], "unknown option '--password'"),
     (["serve", "--config", "f", "more"], "too many arguments"), (["analyze", "a", "b", "c", "d"], "too many arguments"),
     (["analyze", "a"], "URI and NAMESPACE are needed"),
+    (["analyze", "mongodb://h/", b"shop.caf\xe9"], "NAMESPACE is not UTF-8"),
     (["migrate", "--rate", "0"], "--rate takes a number from 1 to 1000000000"),
     (["migrate", "--max-lag", "1s"], "--max-lag takes a number from 1 to 1000000000"),
     (["migrate", "--config", "f", "--rule", "r", "--resume"], "--resume goes with --execute"),
