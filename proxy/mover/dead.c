@@ -4,6 +4,7 @@
 #include "proxy/ownership/referrers.h"
 #include "proxy/ownership/rule_owner.h"
 #include "proxy/upstream/clauses.h"
+#include "proxy/upstream/target_read.h"
 #include "rules/rule/state.h"
 
 #include <stdlib.h>
@@ -134,6 +135,20 @@ void dead_take_main(void *context, struct bytes document)
 		expired_note(&dead->expired, &read);
 }
 
+/* What no document can have as its `_id` Spillway has not written: it stays. */
+static void splice_links(struct buffer *out, size_t *place, const void *context)
+{
+	const struct bytes *links = context;
+	struct cursor cursor;
+	struct element each;
+	char name[12];
+
+	require(cursor_open(&cursor, *links));
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (target_may_be_id(&each))
+			writer_renamed(out, writer_index(name, (*place)++), &each);
+}
+
 /* G0. */
 must_check enum link_result dead_find(struct dead_look *looking, struct link *link,
 				      struct bytes links)
@@ -141,10 +156,11 @@ must_check enum link_result dead_find(struct dead_look *looking, struct link *li
 	const struct mover_target *target = looking->target;
 
 	return command_find(link, target->overflow_database, dead_take_overflow, looking,
-			    "{find: @overflow, filter: {'@link': {$in: @links}}, "
+			    "{find: @overflow, filter: {'@link': {$in: [..@links]}}, "
 			    "projection: {'@link': 1, '_spill.g': 1, '_spill.u': 1}}",
 			    fill("overflow", target->overflow_collection),
-			    fill("link", target->rule->overflow.link), fill_array("links", links));
+			    fill("link", target->rule->overflow.link),
+			    fill_spliced("links", splice_links, &links));
 }
 
 /* The links of what was found, an array. */

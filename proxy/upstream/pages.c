@@ -3,6 +3,7 @@
 
 #include "proxy/upstream/clauses.h"
 #include "proxy/upstream/overflow_index.h"
+#include "proxy/upstream/target_read.h"
 #include "rules/rule/overflow_document.h"
 
 #include <stdio.h>
@@ -317,7 +318,8 @@ static void splice_mores(struct buffer *out, size_t *place, const void *context)
 	for (size_t i = 0; i < pages->count; i++) {
 		const struct element link = element_of(&pages->all[i].link);
 
-		writer_renamed(out, writer_index(name, (*place)++), &link);
+		if (target_may_be_id(&link))
+			writer_renamed(out, writer_index(name, (*place)++), &link);
 	}
 }
 

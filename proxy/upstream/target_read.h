@@ -4,6 +4,10 @@
 #include "proxy/upstream/link.h"
 #include "proxy/upstream/target.h"
 
+/* mongod takes it for an `_id`. A link that somebody wrote by hand may be anything, and of such a
+ * one mongod refuses conditions. */
+bool target_may_be_id(const struct element *value);
+
 /* `image`: to be freed with bson_free; NULL: there is no such document. */
 must_check enum link_result target_read_document(struct link *link,
 						 const struct mover_target *target,

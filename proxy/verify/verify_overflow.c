@@ -59,7 +59,8 @@ static enum link_result look_at_orphan(struct job *job, struct mover_target *tar
 	job_report_count(&job->report, "waiting garbage", orphans.young);
 	if (orphans.dead == 0)
 		return LINK_DONE;
-	if (verify_repairs(job) && ((const struct verifying *)job->context)->collects) {
+	if (verify_repairs(job) && ((const struct verifying *)job->context)->collects &&
+	    target_may_be_id(link)) {
 		verify_keep_garbage(job->context, link);
 		return LINK_DONE;
 	}
