@@ -50,7 +50,7 @@ static void write_array(struct buffer *out, const char *name, const struct statu
 	for (size_t i = 0; i < GROWN_SHOWN && sketch_grown(array, i) > 0; i++)
 		writer_int64(out, writer_index(index, i), sketch_grown(array, i));
 	writer_close(out, list);
-	if (is_outlier(status, array)) {
+	if (is_outlier(status, array) && rule_text_can_name(array->namespace)) {
 		rule_text_write(&rule, array->namespace, array->array, THRESHOLD);
 		buffer_append(&rule, "", 1);
 		json_write_text(out, "rule", (const char *)rule.data);

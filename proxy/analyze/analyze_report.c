@@ -403,6 +403,11 @@ static void yaml_array(struct buffer *out, const struct analyze_report *report,
 	text_append(out, "# array '%s': %s\n", path, advice_sentence(array->advice.verdict));
 	if (!advice_pays(array->advice.verdict))
 		return;
+	if (!rule_text_can_name(report->namespace)) {
+		text_append(out, "# no rule can name this collection alone: '*' stands for any "
+				 "characters there\n");
+		return;
+	}
 	rule_text_write(out, report->namespace, array->path,
 			array->advice.verdict == VERDICT_FAT
 				? distribution_longest(&array->distribution)
@@ -415,7 +420,8 @@ void analyze_report_yaml(struct buffer *out, const struct analyze_report *report
 	bool pays = false;
 
 	for (size_t i = 0; i < report->array_count; i++)
-		pays = pays || advice_pays(report->arrays[i].advice.verdict);
+		pays = pays || (advice_pays(report->arrays[i].advice.verdict) &&
+				rule_text_can_name(report->namespace));
 	text_append(out, "# %s: looked at %" PRId64 " of %" PRId64 " documents\nrules:%s\n",
 		    namespace, report->looked_at, report->documents, pays ? "" : " []");
 	for (size_t i = 0; i < report->array_count; i++)

@@ -7,3 +7,6 @@
  * the array in the overflow are ours, to be changed at will. */
 void rule_text_write(struct buffer *out, const char *namespace, const char *array,
 		     int64_t threshold);
+
+/* False: it has a '*', which stands for any characters in a rule. */
+bool rule_text_can_name(const char *namespace);

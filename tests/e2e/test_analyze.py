@@ -303,6 +303,21 @@ def test_its_rule_is_one_that_check_takes(cluster, shop, tmp_path):
     assert checked.returncode == 3 and '  - name: pasted-list' in checked.stdout, "the servers are not there"
 
 
+@pytest.mark.parametrize(("name", "array", "rules"), [("odd", "main_id", 1), ("odd", "x._id", 1), ("a*b", "list", 0)])
+def test_its_rule_can_be_pasted_whatever_the_names_are(cluster, shop, tmp_path, name, array, rules):
+    """A '*' in a rule would take other collections in."""
+    shop[name].drop()
+    outer, dot, inner = array.partition(".")
+    shop[name].insert_many({outer: {inner: [1] * length} if dot else [1] * length} for length in [5] * 2000 + [5000])
+    run = analyze(cluster, f"shop.{name}", array, "--yaml")
+    assert run.returncode == 0 and "the pattern pays" in run.stdout
+    file = tmp_path / "spillway.yaml"
+    file.write_text("listen: [{address: 127.0.0.1:1, server: 127.0.0.1:2}]\n" + run.stdout)
+    checked = subprocess.run([program(), "check", "--config", file, "--json"], capture_output=True, text=True,
+                             timeout=60, check=False)
+    assert checked.returncode == 3 and len(json.loads(checked.stdout)["rules"]) == rules, checked.stderr
+
+
 def test_one_form_at_a_time(cluster):
     run = analyze(cluster, "shop.pasted", "--yaml", "--json")
     assert run.returncode == 2 and "choose one" in run.stderr
