@@ -2,10 +2,10 @@
  * applications keep working through Spillway. */
 #include "proxy/migrate/migrate.h"
 
+#include "proxy/job/await_reads.h"
 #include "proxy/job/job_walk.h"
 #include "proxy/migrate/adopt.h"
 #include "proxy/migrate/adopt_judge.h"
-#include "proxy/migrate/await_reads.h"
 #include "proxy/fitness/fitness.h"
 #include "proxy/fitness/mirror.h"
 #include "proxy/upstream/clauses.h"
@@ -324,10 +324,18 @@ static bool await_folded(struct job *job, const struct mover_target *target, str
 	return job_await_readers(target, folded_at);
 }
 
+static const struct job_report_kind unseen = {
+	"reads", REPORT_LEFT,
+	"it is not known whether reads go on that began before the rule: they may return short "
+	"arrays",
+	.name = "reads-unseen"};
+
 /* A cursor that was opened before the rule would return short arrays. Once documents are split, no
  * Spillway serves without the rule (decision 86). */
 static enum link_result await_readers(struct job *job, const struct mover_target *target)
 {
+	static const struct await_reads what = {
+		.unseen = &unseen, .since = "before the rule", .until = "nothing is moved"};
 	struct migrating *migrating = job->context;
 	bool split = false;
 	enum link_result result;
@@ -337,7 +345,7 @@ static enum link_result await_readers(struct job *job, const struct mover_target
 	result = rule_record_is_split(job->link, target, &split);
 	if (result != LINK_DONE || split)
 		return result;
-	migrating->waited = await_reads(job);
+	migrating->waited = await_reads(job, &what);
 	return migrating->waited ? LINK_DONE : LINK_LOST;
 }
 

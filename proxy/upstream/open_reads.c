@@ -11,10 +11,16 @@
 #define AGAIN_MOST_MS 5000
 #define RESTS 4 /* times as long as a look took */
 
-/* A cursor or an operation that goes on. */
+enum open_read_kind {
+	OPEN_OPERATION,
+	OPEN_CURSOR,
+	OPEN_TRANSACTION,
+};
+
+/* What goes on. */
 struct open_read {
 	size_t member; /* the listener's place */
-	bool cursor;
+	enum open_read_kind kind;
 	int64_t id;
 	bool there; /* at the latest look */
 };
@@ -51,18 +57,19 @@ void open_reads_free(struct open_reads *reads)
  * but for building an index, which is no read. */
 #define LOOK \
 	"{aggregate: 1, pipeline: [{$currentOp: {allUsers: true, idleCursors: true, " \
-	"idleConnections: false, idleSessions: false}}, {$match: {" \
+	"idleConnections: false, idleSessions: @sessions}}, {$match: {" \
 	"'command.createIndexes': {$exists: false}, $or: [{'cursor.cursorId': {$type: 'long'}}, " \
-	"{active: true, op: {$ne: 'none'}}]}}, " \
+	"{active: true, op: {$ne: 'none'}}, {type: 'idleSession'}]}}, " \
 	"{$project: {ns: 1, opid: 1, cursor: '$cursor.cursorId', tailable: " \
-	"'$cursor.tailable'}}], " \
+	"'$cursor.tailable', session: '$lsid.id', transaction: " \
+	"'$transaction.parameters.txnNumber'}}], " \
 	"cursor: {}}"
 
 must_check enum link_result open_reads_try(struct link *link)
 {
 	struct bytes document;
 
-	return command_find_one(link, "admin", &document, LOOK);
+	return command_find_one(link, "admin", &document, LOOK, fill_bool("sessions", false));
 }
 
 /* ---- What may concern a rule that waits. */
@@ -117,7 +124,7 @@ static void see(struct open_reads *reads, const struct open_read *seen)
 	for (size_t i = 0; i < reads->count; i++) {
 		struct open_read *read = &reads->list[i];
 
-		if (read->member == seen->member && read->cursor == seen->cursor &&
+		if (read->member == seen->member && read->kind == seen->kind &&
 		    read->id == seen->id)
 			read->there = true;
 	}
@@ -125,6 +132,22 @@ static void see(struct open_reads *reads, const struct open_read *seen)
 		return;
 	reads->list = must_realloc(reads->list, (reads->count + 1) * sizeof(*reads->list));
 	reads->list[reads->count++] = *seen;
+}
+
+/* Between two of its commands a transaction names no collection, and may read any. */
+static bool take_transaction(const struct looking *looking, struct bytes document)
+{
+	struct open_read seen = {
+		.member = looking->member, .kind = OPEN_TRANSACTION, .there = true};
+	struct element session, number;
+
+	if (!looking->place->folded || !document_find(document, "transaction", &number) ||
+	    !element_integer(&number, &seen.id) || !document_find(document, "session", &session) ||
+	    session.type != BSON_BYTE_BINARY || session.value.length < 4 + 1 + 8)
+		return false;
+	seen.id ^= load_int64(session.value.data + 4 + 1);
+	see(looking->reads, &seen);
+	return true;
 }
 
 static void take_read(void *context, struct bytes document)
@@ -136,11 +159,15 @@ static void take_read(void *context, struct bytes document)
 	bool stream = document_find(document, "tailable", &tailable) &&
 		      tailable.type == BSON_BYTE_BOOL && tailable.value.data[0];
 
-	if (!document_find_string(document, "ns", &namespace) || namespace.length == 0 ||
+	if (take_transaction(looking, document) || (stream && looking->place->folded) ||
+	    !document_find_string(document, "ns", &namespace) || namespace.length == 0 ||
 	    !concerns_any(looking->place, namespace, stream))
 		return;
-	seen.cursor = document_find(document, "cursor", &id);
-	if ((seen.cursor || document_find(document, "opid", &id)) && element_integer(&id, &seen.id))
+	if (document_find(document, "cursor", &id))
+		seen.kind = OPEN_CURSOR;
+	else if (!document_find(document, "opid", &id))
+		return;
+	if (element_integer(&id, &seen.id))
 		see(looking->reads, &seen);
 }
 
@@ -181,7 +208,9 @@ static bool look_at_member(struct looking *looking)
 	if (!server)
 		return true; /* with `replica_set`: nobody has this place */
 	link = link_open_server(place->config->upstream_uri, server, place->stopping, &error);
-	result = link ? command_find(link, "admin", take_read, looking, LOOK) : LINK_LOST;
+	result = link ? command_find(link, "admin", take_read, looking, LOOK,
+				     fill_bool("sessions", place->folded))
+		      : LINK_LOST;
 	if (result == LINK_REFUSED)
 		tell_blind(looking->reads, server, link);
 	if (result == LINK_LOST && !atomic_load(place->stopping))

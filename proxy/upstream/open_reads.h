@@ -1,5 +1,8 @@
 /* What began before a new rule was in force, and goes on at the servers: cursors that are open, and
- * operations. A read that knows nothing of the rule would return short arrays once tails move. */
+ * operations. A read that knows nothing of the rule would return short arrays once tails move.
+ *
+ * Also what began before arrays were folded back: it may hold documents as they were split, which
+ * only the rule puts together. */
 #pragma once
 
 #include "proxy/base/places.h"
@@ -17,6 +20,8 @@ struct open_reads_place {
 	struct target_set *targets;
 	const atomic_bool *stopping;
 	const struct rule *rule; /* the one that waits; NULL: those of targets that do */
+	bool folded; /* its arrays were folded back. A transaction has a snapshot of before; a
+			change stream looks documents up as they are */
 };
 
 struct open_reads *open_reads_new(void);

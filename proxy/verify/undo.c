@@ -1,6 +1,7 @@
 /* `spillway undo`: folds everything back that a rule has moved, and takes away what is left of it.
  */
 #include "proxy/verify/undo.h"
+#include "proxy/job/await_reads.h"
 #include "proxy/job/job_walk.h"
 #include "proxy/base/clock.h"
 #include "proxy/job/throttle.h"
@@ -61,6 +62,11 @@ static const struct job_report_kind record_stays = {
 	"record", REPORT_LEFT,
 	"the rule's record stays: the upstream account may not remove from 'spillway.rules'",
 	.name = "record-stays"};
+static const struct job_report_kind unseen = {
+	"reads", REPORT_LEFT,
+	"it is not known whether reads go on that began before arrays were folded back: without "
+	"the rule they may return short arrays",
+	.name = "reads-unseen"};
 
 #define NAMESPACE_NOT_FOUND 26
 
@@ -70,6 +76,7 @@ static const struct job_report_kind record_stays = {
 /* Any hand's. */
 struct undoing {
 	_Atomic int64_t last_fold; /* when; 0: none */
+	int64_t awaited;           /* the last fold before which no read began that goes on */
 	atomic_bool proven;        /* a tail that came back lay in the target's overflow */
 	bool dropped;              /* the target's overflow is gone */
 	atomic_bool stayed;        /* sound documents did, and were told of */
@@ -260,6 +267,23 @@ static enum link_result clear_page(struct job *job, struct mover_target *target,
 	return result;
 }
 
+/* A cursor, or the snapshot of a transaction, may hold documents as they were split. Once the
+ * overflow is gone the rule may be taken out of the file, and they would come as they are. */
+static bool await_earlier(struct job *job)
+{
+	static const struct await_reads what = {.unseen = &unseen,
+						.since = "before arrays were folded back",
+						.until = "the rule has to stay in the file",
+						.folded = true};
+	struct undoing *undoing = job->context;
+	int64_t last_fold = undoing->last_fold;
+
+	if (undoing->awaited == last_fold)
+		return true;
+	undoing->awaited = last_fold;
+	return await_reads(job, &what);
+}
+
 /* What was folded back may still be read for a while: T_gc. */
 static enum link_result clear_overflow(struct job *job, struct mover_target *target)
 {
@@ -268,6 +292,8 @@ static enum link_result clear_overflow(struct job *job, struct mover_target *tar
 	enum link_result result = LINK_DONE;
 
 	if (undoing->last_fold && !job_await_readers(target, undoing->last_fold))
+		return LINK_LOST;
+	if (!await_earlier(job))
 		return LINK_LOST;
 	while (result == LINK_DONE && !pages.ended) {
 		result = link_pages_next(&pages);

@@ -51,6 +51,28 @@ def test_everything_comes_back_byte_for_byte(operator, shop):
     assert operator.run("undo", "--execute", code=0)["documents"] == 0
 
 
+def test_reads_of_before_the_folds_are_waited_for(operator, shop):
+    """Without the rule they would return what was split as it was. A change stream goes on for ever: it is not."""
+    shop.books.insert_many([{"_id": i, "list": list(range(9))} for i in range(20)])
+    operator.run("migrate", "--execute", code=0)
+    with shop.books.watch(max_await_time_ms=100) as stream, shop.client.start_session() as session:
+        stream.try_next()
+        session.start_transaction()
+        assert shop.books.find_one({"_id": 3}, session=session)["list"] == [0, 1, 2]
+        cursor = shop.books.find({}, batch_size=2).sort("outlier", 1)
+        assert next(cursor)["list"] == [0, 1, 2]
+        running = operator.start("undo", "--execute")
+        said = running.stderr.readline()
+        assert "2 reads and operations that began before arrays were folded back go on; until they have" in said
+        assert shop.books.count_documents({"list.8": 8}) == 20
+        assert shop.tails.estimated_document_count() == 40 and running.poll() is None
+        assert [each["list"] for each in cursor] == [[0, 1, 2]] * 19
+        assert running.poll() is None
+        session.commit_transaction()
+        assert running.communicate(timeout=60) == ("undo of rule 'books': documents 20, elements 120\n", "")
+        assert running.returncode == 0 and shop.tails.estimated_document_count() == 0
+
+
 HAD = [{"outlier": False}, {"outlier": "old"}, {"outlier": None}, {"outlier": {"a": [1]}}, {"outlier": 0}, {}]
 
 
