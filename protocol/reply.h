@@ -16,6 +16,7 @@
 	X(ERROR_LOCK_TIMEOUT, 24, "LockTimeout") \
 	X(ERROR_NAMESPACE_NOT_FOUND, 26, "NamespaceNotFound") \
 	X(ERROR_PATH_NOT_VIABLE, 28, "PathNotViable") \
+	X(ERROR_CURSOR_NOT_FOUND, 43, "CursorNotFound") \
 	X(ERROR_MAX_TIME_EXPIRED, 50, "MaxTimeMSExpired") \
 	X(ERROR_INVALID_OPTIONS, 72, "InvalidOptions") \
 	X(ERROR_INVALID_NAMESPACE, 73, "InvalidNamespace") \

@@ -6,6 +6,7 @@
 #include "proxy/mover/views_watch.h"
 #include "proxy/ownership/gone_rules.h"
 #include "proxy/upstream/open_reads.h"
+#include "proxy/upstream/open_streams.h"
 #include "rules/config/config_change.h"
 
 #include <stdio.h>
@@ -116,6 +117,65 @@ static enum mover_check try_sight(struct trying *trying)
 	return MOVER_CHECK_BAD;
 }
 
+/* ---- change streams that no rule would tell any more ---- */
+
+struct orphans {
+	const struct rule_set *before, *after;
+	char name[300]; /* of a collection; empty: there is none */
+};
+
+/* Whether a getMore of a stream there is looked at. */
+static bool is_told(const struct rule_set *rules, struct bytes database, struct bytes collection)
+{
+	if (collection.length > 0 && collection.data[0] == '$')
+		return rule_set_count(rules) > 0;
+	for (size_t i = 0; i < rule_set_count(rules); i++)
+		if (rule_matches(rule_set_at(rules, i), database, collection))
+			return true;
+	return false;
+}
+
+static void take_stream(void *context, struct bytes database, struct bytes collection)
+{
+	struct orphans *orphans = context;
+
+	if (is_told(orphans->before, database, collection) &&
+	    !is_told(orphans->after, database, collection))
+		snprintf(orphans->name, sizeof(orphans->name), "%.*s.%.*s", (int)database.length,
+			 (const char *)database.data, (int)collection.length,
+			 (const char *)collection.data);
+}
+
+/* Their events would come with Spillway's marks, and not through the client's stages. A server that
+ * does not say so is not waited for. */
+static enum mover_check try_streams(struct trying *trying)
+{
+	const struct config *config = trying->mover->config;
+	struct places *places = paths_reach(trying->mover->paths)->places;
+	struct orphans orphans = {trying->mover->reload.rules, trying->rules, ""};
+
+	for (size_t i = 0; i < config->listen_count && !orphans.name[0]; i++) {
+		const char *server = places_server(places, i);
+		bson_error_t error;
+		struct link *link = server ? link_open_server(config->upstream_uri, server,
+							      &trying->mover->stopping, &error)
+					   : NULL;
+
+		if (link)
+			(void)!open_streams_each(link, take_stream, &orphans);
+		link_free(link);
+	}
+	if (!orphans.name[0])
+		return MOVER_CHECK_GOOD;
+	snprintf(trying->reason, trying->size,
+		 "a change stream with stages goes on on '%s', and without the rule its events "
+		 "would come as they are stored, past these stages: write 'change_streams: "
+		 "as_stored' into the rule and reload, so that drivers open their streams anew; "
+		 "then take the rule out",
+		 orphans.name);
+	return MOVER_CHECK_BAD;
+}
+
 /* Which views give arrays short is known before any client may read them. */
 static enum mover_check take_views(struct trying *trying)
 {
@@ -148,6 +208,8 @@ must_check enum mover_check try_rules_now(struct mover *mover, struct rule_set *
 		check = try_rules(&trying);
 	if (check == MOVER_CHECK_GOOD)
 		check = try_sight(&trying);
+	if (check == MOVER_CHECK_GOOD)
+		check = try_streams(&trying);
 	if (check == MOVER_CHECK_GOOD)
 		check = take_views(&trying);
 	target_set_free(trying.targets);

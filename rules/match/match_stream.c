@@ -217,6 +217,5 @@ bool match_take_stream(const struct matching *matching, const struct ruled_names
 
 bool match_is_wide_stream(const struct rule_set *rules, struct bytes collection)
 {
-	return bytes_are(collection, "$cmd.aggregate") &&
-	       rule_set_has_streams(rules, (struct bytes){0}, RULE_STREAMS_EXACT);
+	return rule_set_count(rules) > 0 && bytes_are(collection, "$cmd.aggregate");
 }

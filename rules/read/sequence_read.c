@@ -385,8 +385,7 @@ static bool lacks_mark(struct bytes batch)
 /* A getMore of a ruled collection's change stream. */
 static bool begins_stream(const struct sequence *sequence, struct bytes cursor)
 {
-	return read_is_command(sequence, COMMAND_GET_MORE) &&
-	       stream_is_exact(sequence->match.namespace) && stream_is(cursor);
+	return read_is_command(sequence, COMMAND_GET_MORE) && stream_is(cursor);
 }
 
 static enum sequence_outcome take_main(struct sequence *sequence,

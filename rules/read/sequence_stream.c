@@ -453,6 +453,61 @@ static enum sequence_outcome pass_failure(struct sequence *sequence,
 		       : sequence_pass(sequence, input->reply);
 }
 
+/* ---- streams that were opened under other rules ---- */
+
+static bool is_exact(const struct sequence *sequence)
+{
+	const struct match *match = &sequence->match;
+
+	return match->namespace ? stream_is_exact(match->namespace)
+				: rule_set_has_streams(namespace_cache_rules(match->cache),
+						       (struct bytes){0}, RULE_STREAMS_EXACT);
+}
+
+/* Of all that a stream of a database, or of the cluster, tells. */
+static bool is_refused_wide(const struct match *match)
+{
+	const struct rule_set *rules = namespace_cache_rules(match->cache);
+
+	return bytes_are(match->command.database, "admin")
+		       ? rule_set_has_streams(rules, (struct bytes){0}, RULE_STREAMS_REFUSED)
+		       : rule_set_stream_refused(rules, match->command.database) != NULL;
+}
+
+static bool is_refused(const struct match *match)
+{
+	if (!match->namespace)
+		return is_refused_wide(match);
+	for (size_t i = 0; i < match->namespace->target_count; i++)
+		if (match->namespace->targets[i].rule->streams == RULE_STREAMS_REFUSED)
+			return true;
+	return false;
+}
+
+/* It was opened before these rules were in force, which do not let it be: they refuse it, or it is
+ * an exact one with marks that only exact rules take away. */
+static bool is_outlived(const struct sequence *sequence, struct bytes batch)
+{
+	struct element document;
+	struct cursor events;
+
+	if (is_refused(&sequence->match))
+		return true;
+	return !is_exact(sequence) && batch.data && cursor_open(&events, batch) &&
+	       cursor_next(&events, &document) == CURSOR_ELEMENT && stream_is_marked(&document);
+}
+
+/* Drivers open it anew, behind the last event that they had, under the rules of now. */
+static enum sequence_outcome end_outlived(struct sequence *sequence)
+{
+	sequence_fail(
+		sequence, ERROR_CURSOR_NOT_FOUND,
+		"Spillway: the change stream was opened under other rules than those in force "
+		"(change_streams); open it anew behind the last event",
+		"ResumableChangeStreamError");
+	return stream_end_failed(sequence);
+}
+
 enum sequence_outcome stream_take(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_read *read = read_of(sequence);
@@ -467,6 +522,10 @@ enum sequence_outcome stream_take(struct sequence *sequence, const struct sequen
 	cursor = reply_read_cursor(read->main.summary.cursor);
 	if (!element_integer(&cursor.id, &read->cursor_id))
 		read->cursor_id = 0;
+	if (read_is_command(sequence, COMMAND_GET_MORE) && is_outlived(sequence, cursor.batch))
+		return end_outlived(sequence);
+	if (!is_exact(sequence))
+		return sequence_pass(sequence, &read->main);
 	/* A getMore's time is how long it waits for an event. */
 	sequence->match.command.fields[FIELD_MAX_TIME].type = 0;
 	if (!stream_take_batch(sequence, cursor.batch))

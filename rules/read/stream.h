@@ -111,6 +111,8 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 					  const struct ruled_namespace *namespace);
 /* The resume token of an event, or of a cursor: tokens stand in the order of the events. */
 int stream_compare_tokens(struct bytes one, struct bytes other);
+/* An event that carries what only its stream's getMore knows. */
+bool stream_is_marked(const struct element *event);
 /* Reads the events of a batch. False where one can't be read. */
 must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch);
 /* NULL: nothing is known of the item's document. */

@@ -240,6 +240,15 @@ static void find_marks(struct stream *stream, struct bytes event)
 	stream->touched = true;
 }
 
+bool stream_is_marked(const struct element *event)
+{
+	struct element mark;
+
+	return event->type == BSON_BYTE_DOCUMENT &&
+	       (document_find(event->value, STREAM_STAGES, &mark) ||
+		document_find(event->value, STREAM_IMAGE_MARK, &mark));
+}
+
 must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch)
 {
 	struct stream *stream = read_of(sequence)->stream;

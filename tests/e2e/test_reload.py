@@ -218,3 +218,55 @@ def test_a_paused_rule_stays_paused_under_another_place_in_the_file(spillway, cl
     assert 'rule="kept"' in requests and 'rule="new"' in requests
     client.shop.new.delete_many({})
     wait_for(lambda: direct.shop.new_overflow.count_documents({}) == 0, "the overflow to go")
+
+
+def changes(stream, count=3):
+    """The next events, without their resume tokens and times."""
+    found = []
+    wait_for(lambda: found.append(stream.try_next()) or len([each for each in found if each]) >= count, "events")
+    return [{name: each[name] for name in each if name not in ("_id", "clusterTime", "wallTime")}
+            for each in found if each]
+
+
+WATCHES = {"a collection": lambda client, stages: client.shop.kept.watch(stages, max_await_time_ms=50),
+           "a database": lambda client, stages: client.shop.watch(stages, max_await_time_ms=50),
+           "the cluster": lambda client, stages: client.watch(stages, max_await_time_ms=50)}
+
+
+@pytest.mark.parametrize("watch", WATCHES)
+def test_a_change_stream_with_stages_goes_on_under_other_rules(spillway, client, watch):
+    """It is opened anew by the driver where the rules of now can't go on with it."""
+    stages = [{"$match": {"fullDocument.k": 1}}, {"$project": {"fullDocument": 1}}]
+    number = iter(range(100))
+
+    def insert():
+        for k in (0, 1, 0, 1):
+            client.shop.kept.insert_one({"_id": next(number), "k": k, "list": [k]})
+
+    with WATCHES[watch](client, stages) as stream:
+        assert stream.try_next() is None
+        insert()
+        assert changes(stream, 2) == [{"fullDocument": {"_id": each, "k": 1, "list": [1]}} for each in (1, 3)]
+        code, said = reload(spillway, rules=[])
+        assert code == 1 and "a change stream with stages goes on on" in said, said
+        assert reload(spillway, rules=[rule("kept", change_streams="as_stored")])[0] == 0
+        insert()
+        assert changes(stream, 2) == [{"fullDocument": {"_id": each, "k": 1, "list": [1]}} for each in (5, 7)]
+        assert reload(spillway, rules=[]) == (0, "the file holds from now on\n'rules': 'kept' is gone\n")
+        insert()
+        assert changes(stream, 2) == [{"fullDocument": {"_id": each, "k": 1, "list": [1]}} for each in (9, 11)]
+        assert reload(spillway, rules=RULES)[0] == 0
+        insert()
+        assert changes(stream, 2) == [{"fullDocument": {"_id": each, "k": 1, "list": [1]}} for each in (13, 15)]
+
+
+@pytest.mark.parametrize("stages", [[], [{"$match": {"fullDocument.k": 1}}]], ids=["plain", "stages"])
+@pytest.mark.parametrize("watch", WATCHES)
+def test_a_rule_that_refuses_change_streams_ends_those_that_are_open(spillway, client, watch, stages):
+    with WATCHES[watch](client, stages) as stream:
+        assert stream.try_next() is None
+        assert reload(spillway, rules=[rule("kept", change_streams="refuse")])[0] == 0
+        client.shop.kept.insert_one({"_id": 1, "k": 1})
+        with pytest.raises(pymongo.errors.OperationFailure, match="it would show Spillway's own writes") as raised:
+            wait_for(lambda: stream.try_next() and False, "the stream to end")
+        assert raised.value.code == 115
