@@ -464,6 +464,13 @@ static void session_tell_reset(const struct session *session, const struct strea
 			    uv_strerror((int)status));
 }
 
+/* What it holds at the server is to be ended there: nobody else can. While another thread works on
+ * the sequence, nobody knows. */
+static bool session_must_go_on(const struct session *session)
+{
+	return session->memory.away || (session->sequence && session->sequence->end.holds);
+}
+
 /* Not inlined: what is read costs nothing for it. */
 static __attribute__((noinline)) void session_on_end(struct session *session, struct stream *stream,
 						     ssize_t status)
@@ -475,8 +482,11 @@ static __attribute__((noinline)) void session_on_end(struct session *session, st
 		metric_add(&session->loop->metrics->upstream_failures, 1);
 	if (status != UV_EOF) {
 		session_tell_reset(session, stream, status);
-		session_close(session, SESSION_END_RESET);
-		return;
+		if (stream != &session->client || !session_must_go_on(session)) {
+			session_close(session, SESSION_END_RESET);
+			return;
+		}
+		stream->broken = true; /* it goes on as behind a FIN */
 	}
 	stream->ended = true;
 	if (stream == &session->server &&

@@ -1,14 +1,22 @@
 """Edits of arrays that do not fit into a document: their batches are edited in place."""
 
+import socket
+import struct
+import threading
 from uuid import uuid4
 
 import pymongo
 import pytest
+from bson import Int64, encode
 from bson.binary import Binary
 from pymongo.errors import BulkWriteError, OperationFailure, WriteError
 
 from support.editions import array_of, empty
 from support.operate import RULE, spill
+from support.process import wait_for
+from support.shim import Shim
+from support.spillway import Spillway
+from support.wire import Connection
 
 RULES = [{**RULE, "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
 TEXT = "x" * 100_000
@@ -223,6 +231,33 @@ def test_no_transaction_stays_open(cluster, books, shop, array):
     with pytest.raises(WriteError):
         books.update_one({"_id": "long"}, {"$inc": {"list.$[].text": 1}})
     with cluster.client() as direct:
-        open_ones = direct.admin.aggregate([{"$currentOp": {"idleSessions": True, "allUsers": True}},
-                                            {"$match": {"transaction": {"$exists": True}}}])
-        assert not list(open_ones)
+        assert not open_transactions(direct)
+
+
+def open_transactions(direct):
+    return list(direct.admin.aggregate([{"$currentOp": {"idleSessions": True, "allUsers": True}},
+                                        {"$match": {"transaction": {"$exists": True}}}]))
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["end", "reset"])
+def test_a_client_that_goes_leaves_no_transaction_open(cluster, direct, shop, array, reset):
+    """Else other writes of the document would wait for a minute."""
+    held, goes_on = threading.Event(), threading.Event()
+    edit = {"update": "books", "updates": [{"q": {"_id": "long"}, "u": {"$pull": {"list": {"n": 90}}}}],
+            "lsid": {"id": Binary.from_uuid(uuid4())}, "txnNumber": Int64(1), "$db": "shop"}
+
+    def hook(request):
+        if request.name == "insert" and request.get("autocommit"):
+            held.set()
+            assert goes_on.wait(60)
+
+    with Shim(cluster.primary.port, hook) as shim, Spillway([shim], RULES) as spillway:
+        client = Connection(spillway.port)
+        client.send(encode(edit))
+        assert held.wait(60)
+        if reset:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        goes_on.set()
+        wait_for(lambda: not open_transactions(direct), "the transaction to end", seconds=20)
+    assert array_of(shop, "long") == array
