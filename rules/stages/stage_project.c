@@ -137,19 +137,29 @@ static void judge(struct judging *judging, enum project_judgement judgement)
 		judging->judgement = judgement;
 }
 
-static void judge_positional(struct judging *judging, const struct leaf *leaf,
-			     const struct element *filter, const struct ruled_namespace *namespace)
+static enum project_judgement judge_first_positional(const struct leaf *leaf,
+						     const struct element *filter,
+						     const struct ruled_namespace *namespace)
 {
 	struct bytes path = {leaf->path.data, leaf->path.length - 2};
 	struct positional positional;
 
+	if (filter->type == BSON_BYTE_DOCUMENT && filter_has_expression(filter->value))
+		return PROJECT_WRONG; /* mongod has no $expr beside it */
+	return leaf->top && is_path(path) && positional_of(filter, path, namespace, &positional)
+		       ? PROJECT_SERVED
+		       : PROJECT_UNSERVED;
+}
+
+/* The filter is gone through for the first of them: several are not served. */
+static void judge_positional(struct judging *judging, const struct leaf *leaf,
+			     const struct element *filter, const struct ruled_namespace *namespace)
+{
+	if (leaf->kind != LEAF_INCLUDED)
+		judge(judging, PROJECT_WRONG);
+	else if (judging->positions == 0)
+		judge(judging, judge_first_positional(leaf, filter, namespace));
 	judging->positions++;
-	if (leaf->kind != LEAF_INCLUDED ||
-	    (filter->type == BSON_BYTE_DOCUMENT && filter_has_expression(filter->value)))
-		judge(judging, PROJECT_WRONG); /* mongod has no $expr beside it */
-	else if (!leaf->top || !is_path(path) ||
-		 !positional_of(filter, path, namespace, &positional))
-		judge(judging, PROJECT_UNSERVED);
 }
 
 static void judge_leaf(struct judging *judging, const struct leaf *leaf,

@@ -212,6 +212,13 @@ static void computed_many(struct buffer *out, const char *name, size_t count)
 	writer_close(out, document);
 }
 
+/* {g0.$: 1, g1.$: 1, ...} beside a filter of as many conditions */
+static void positions_and_filter(struct buffer *out, const char *name, size_t count)
+{
+	many_of(out, name, count, "g", ".$");
+	or_of_many(out, "filter", count);
+}
+
 /* {$set: {f.0.x0: 1, f.0.x1: 1, ...}} */
 static void set_many(struct buffer *out, const char *name, size_t count)
 {
@@ -627,6 +634,9 @@ static const struct {
 	  .more = "{'filter': {'f': 1}}"},
 	 "find: computed, filter",
 	 0},
+	{{.name = "find", .field = "projection", .value = positions_and_filter, .count = 60000},
+	 "find: positions, filter",
+	 115},
 	{{.name = "find", .field = "sort", .value = many_below, .count = 60000}, "find: sort", 0},
 	{{.name = "find", .field = "sort", .value = long_key, .count = 200000},
 	 "find: long sort",
