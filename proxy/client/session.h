@@ -87,6 +87,7 @@ struct session_ruled {
 	/* Namespaces whose overflow the user may read: the serials of the latest; 0: none. */
 	uint64_t readable[SESSION_READABLE];
 	uint8_t readable_next;
+	struct sequence_session own; /* of Spillway's own transactions on the connection */
 };
 
 /* What the connection's user is known to be allowed. */

@@ -332,6 +332,7 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 	begins = session->sequence->next_request_id == 0;
 	if (begins) {
 		session->sequence->next_request_id = session->next_request_id;
+		session->sequence->end.own = session_ruled(session)->own;
 		session->sequence->permission.unproven = !advance_knows_rights(session);
 	}
 	if (advance_starves(session, begins))

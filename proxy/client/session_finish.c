@@ -161,6 +161,8 @@ static void finish_learn(struct session *session)
 	finish_count(session);
 	session_measure(session);
 	session->next_request_id = sequence->next_request_id;
+	if (sequence->end.own.number > 0)
+		session_ruled(session)->own = sequence->end.own;
 }
 
 static void finish_at_once(struct session *session)

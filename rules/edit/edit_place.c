@@ -498,6 +498,7 @@ must_check bool edit_may_place(struct edit *edit)
 /* Behind edit_may_place. */
 enum edit_outcome edit_begin_place(struct edit *edit)
 {
+	struct sequence_session *own = &edit->sequence->end.own;
 	struct edit_place *place = &edit->place, former = *place;
 	struct state *state = &place->state;
 
@@ -519,6 +520,7 @@ enum edit_outcome edit_begin_place(struct edit *edit)
 	}
 	state->later = (struct bytes){place->names.later, GENERATION_BYTES};
 	arc4random_buf(place->names.pending, GENERATION_BYTES);
-	arc4random_buf(place->names.session, GENERATION_BYTES);
+	if (own->number++ == 0)
+		arc4random_buf(own->id, sizeof(own->id));
 	return edit_send_hold(edit);
 }

@@ -83,7 +83,7 @@ struct place_piece {
 };
 
 struct place_names {
-	uint8_t session[GENERATION_BYTES], later[GENERATION_BYTES], pending[GENERATION_BYTES];
+	uint8_t later[GENERATION_BYTES], pending[GENERATION_BYTES];
 };
 
 /* As X2 leaves them. */

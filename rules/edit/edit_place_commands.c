@@ -42,7 +42,8 @@ static void splice_linked(struct buffer *out, size_t *place, const void *context
 static void write_session(struct edit *edit, const char *database)
 {
 	static const uint8_t head[] = {GENERATION_BYTES, 0, 0, 0, 4};
-	uint8_t uuid[sizeof(head) + GENERATION_BYTES];
+	const struct sequence_session *own = &edit->sequence->end.own;
+	uint8_t uuid[sizeof(head) + sizeof(own->id)];
 	const struct element id = {.type = BSON_BYTE_BINARY, .value = {uuid, sizeof(uuid)}};
 	const struct command *command = &edit->sequence->match.command;
 
@@ -52,12 +53,12 @@ static void write_session(struct edit *edit, const char *database)
 		return;
 	}
 	memcpy(uuid, head, sizeof(head));
-	memcpy(uuid + sizeof(head), edit->place.names.session, GENERATION_BYTES);
+	memcpy(uuid + sizeof(head), own->id, sizeof(own->id));
 	template_write_fields(
 		&edit->sequence->buffer,
-		"{lsid: {id: @id}, txnNumber: 1L, autocommit: false, "
+		"{lsid: {id: @id}, txnNumber: @number, autocommit: false, "
 		"..@start, $db: @database, comment: @comment}",
-		fill("id", &id),
+		fill("id", &id), fill("number", own->number),
 		fill_template("start", edit->place.begun ? "{}" : "{startTransaction: true}"),
 		fill("database", database), fill("comment", &command->fields[FIELD_COMMENT]));
 	sequence_write_api_fields(edit->sequence);

@@ -82,6 +82,13 @@ struct sequence_permission {
 	bool denied;   /* of a change: mongod has said that it may not be */
 };
 
+/* The session of Spillway's own transactions. mongod keeps a session for half an hour: a connection
+ * has one, which its sequences pass on. */
+struct sequence_session {
+	uint8_t id[16]; /* random; none before the first transaction */
+	int64_t number; /* of the latest transaction */
+};
+
 /* An error ends the client's transaction, too:
  *
  *   at work ──────► over: the reply is the answer
@@ -94,6 +101,7 @@ struct sequence_permission {
  *   `answer` waits ───┘
  */
 struct sequence_end {
+	struct sequence_session own;
 	bool failed;
 	bool aborts;
 	bool holds; /* a transaction of Spillway's own is open: it is gone on with, so that nobody

@@ -234,6 +234,24 @@ def test_no_transaction_stays_open(cluster, books, shop, array):
         assert not open_transactions(direct)
 
 
+def test_a_connection_has_one_session_for_its_edits(spillway, direct, shop, array):
+    """mongod keeps a session for half an hour, and takes a million of them."""
+    def sessions():
+        return len(list(direct.admin.aggregate([{"$listLocalSessions": {"allUsers": True}}])))
+
+    with Connection(spillway.port) as client:
+        client.call(encode({"update": "books", "updates": [pull(1)], "$db": "shop"}))
+        before = sessions()
+        for number in range(2, 7):
+            done = client.call(encode({"update": "books", "updates": [pull(number), pull(number + 10)], "$db": "shop"}))
+            assert done.plain()["nModified"] == 2
+        assert sessions() == before
+
+
+def pull(number):
+    return {"q": {"_id": "long"}, "u": {"$pull": {"list": {"n": number}}}}
+
+
 def open_transactions(direct):
     return list(direct.admin.aggregate([{"$currentOp": {"idleSessions": True, "allUsers": True}},
                                         {"$match": {"transaction": {"$exists": True}}}]))
