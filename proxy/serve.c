@@ -235,7 +235,8 @@ static void poll_reload(struct server *server)
 static int next_signal(const struct server *server, const sigset_t *set)
 {
 	const struct timespec soon = {.tv_nsec = SIGNAL_MS * 1000000L / 2};
-	bool busy = server->reload.running || upgrade_runs(&server->upgrade);
+	bool busy =
+		server->reload.running || upgrade_runs(&server->upgrade) || takeover_before_lives();
 	int number = sigtimedwait(set, NULL, busy ? &soon : watchdog_pause(server->watchdog));
 
 	return number > 0 ? number : 0;
@@ -266,7 +267,8 @@ static void obey(struct server *server, int number)
 }
 
 /* Connections are served until they end by themselves, for limits.handover at most. The admin
- * address and new connections are the other process's. */
+ * address and new connections are the other process's, which knows of no process before this one:
+ * this one ends behind that. */
 static void serve_to_the_end(struct server *server)
 {
 	const struct timespec pause = {.tv_nsec = SIGNAL_MS * 1000000L};
@@ -282,8 +284,8 @@ static void serve_to_the_end(struct server *server)
 	log_info("1060 upgrade: %" PRId64 " connections are served here until they end",
 		 atomic_load(&service->connections));
 	set_signals(&set);
-	while (atomic_load(&service->connections) > 0 && clock_now() < until &&
-	       !ends(sigtimedwait(&set, NULL, &pause)))
+	while ((atomic_load(&service->connections) > 0 || takeover_before_lives()) &&
+	       clock_now() < until && !ends(sigtimedwait(&set, NULL, &pause)))
 		continue;
 	log_info("1061 upgrade: %" PRId64 " connections are left: this process ends",
 		 atomic_load(&service->connections));
@@ -304,6 +306,7 @@ static void await_signal(struct server *server)
 	notify_send("READY=1\nSTATUS=accepts connections");
 	while (!ends(number) && !handed_over) {
 		watchdog_beat(server->watchdog);
+		mover_share(server->service.mover, takeover_before_lives());
 		number = next_signal(server, &set);
 		obey(server, number);
 		poll_reload(server);
@@ -486,6 +489,7 @@ static int serve(const struct config *config, const char *path, bool sandboxed)
 	log_count_dropped(&shared->log_lines_dropped);
 	server.service.mover = mover_start(
 		&(struct reach){config, server.service.tls, server.service.places}, shared);
+	mover_share(server.service.mover, takeover_runs());
 	notify_send("STATUS=looks at the servers");
 	/* What is wrong with the servers is told before anybody can connect. */
 	if (!await_first_check(&server, &check)) {

@@ -127,8 +127,7 @@ static void hand_over(struct upgrade *upgrade, const char *pid)
 	notify_send("MAINPID=%s", pid);
 	notify_close();
 	(void)!send(upgrade->channel, &yours, 1, MSG_NOSIGNAL);
-	close(upgrade->channel);
-	upgrade->channel = -1;
+	upgrade->channel = -1; /* not closed: the new process sees by it when this one has ended */
 	reload_desk_end(upgrade->desk, true, must_strndup("", 0));
 	log_info("1056 upgrade: process %s serves from now on", pid);
 }

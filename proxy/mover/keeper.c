@@ -34,7 +34,8 @@ struct keeper {
 	int64_t names_due;
 	size_t overflow_at; /* the target whose overflow is looked for next */
 	int64_t overflow_due;
-	bool trusted; /* rules that documents are split under wait no more */
+	bool trusted;     /* rules that documents are split under wait no more */
+	bool told_shared; /* that new rules wait for another process */
 };
 
 /* Asks the servers behind the listeners what they call themselves. */
@@ -424,6 +425,21 @@ static bool may_not_see(struct mover *mover)
 	return open_reads_are_unseen(mover->reload.reads) && !mover_was_reloaded(mover);
 }
 
+/* Clients of the process before would read short arrays. */
+static bool is_shared(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+
+	if (!mover_was_reloaded(mover) || !atomic_load(&mover->reload.shared))
+		return false;
+	if (!keeper->told_shared)
+		log_info("4050 mover: the process before this one still serves connections, and "
+			 "knows nothing of the new rules; until it has ended, no tail moves under "
+			 "these rules");
+	keeper->told_shared = true;
+	return true;
+}
+
 /* A new rule may move, once nobody goes on with a read that began without it. */
 static void let_go(struct keeper *keeper)
 {
@@ -434,7 +450,8 @@ static void let_go(struct keeper *keeper)
 					       .targets = mover->targets,
 					       .stopping = &mover->stopping};
 
-	if (!atomic_load(&mover->ready) || !is_settled(mover) || !target_set_waits(mover->targets))
+	if (!atomic_load(&mover->ready) || !is_settled(mover) ||
+	    !target_set_waits(mover->targets) || is_shared(keeper))
 		return;
 	if (!open_reads_have_ended(mover->reload.reads, &place) && !may_not_see(mover)) {
 		trust_split(keeper);

@@ -336,6 +336,11 @@ bool mover_was_reloaded(struct mover *mover)
 	return turn > 0;
 }
 
+void mover_share(struct mover *mover, bool shares)
+{
+	atomic_store(&mover->reload.shared, shares);
+}
+
 bool mover_rules_wait(struct mover *mover)
 {
 	return mover_was_reloaded(mover) && target_set_waits(mover->targets);

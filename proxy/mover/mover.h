@@ -28,6 +28,9 @@ void mover_release(struct mover *mover);
 must_check unsigned mover_take_rules(struct mover *mover, struct rule_set *rules);
 /* What the file says of `mover` holds from now on. Any thread. */
 void mover_take_settings(struct mover *mover, const struct config *config);
+/* Another process, that this one has taken over from, serves under the rules of the start: what a
+ * reload adds moves nothing meanwhile, and a reload takes no rule out. */
+void mover_share(struct mover *mover, bool shares);
 /* That has not ended yet for all of them. Not while somebody takes rules. */
 bool mover_rules_wait(struct mover *mover);
 /* No request goes on here that began before mover_take_rules, which gave this number. */

@@ -39,6 +39,7 @@ struct mover {
 		struct open_reads *reads; /* the keeper's */
 		int working;              /* threads that are at work on targets */
 		bool held;                /* none begins */
+		atomic_bool shared;       /* mover_share */
 		bool settled;             /* no request goes on that began before the rules */
 		unsigned turn;            /* counts the changes of the rules */
 	} reload;

@@ -16,6 +16,7 @@
 #define PATIENCE_MS 10000 /* for the other process to answer */
 
 static int channel = -1;
+static int before = -1; /* the same channel, once this process serves */
 
 static void say_error(const char *text)
 {
@@ -78,9 +79,24 @@ must_check bool takeover_end(void)
 	(void)!send(channel, packet, strlen(packet), MSG_NOSIGNAL);
 	answer = await_answer();
 	log_tell_errors(NULL);
-	close(channel);
+	before = channel;
 	channel = -1;
 	if (answer == TAKEOVER_NO)
 		log_error("1057 upgrade: the process before this one gives it up: this one ends");
 	return answer != TAKEOVER_NO;
+}
+
+bool takeover_before_lives(void)
+{
+	char byte;
+	ssize_t got;
+
+	if (before < 0)
+		return false;
+	got = recv(before, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+		return true;
+	close(before);
+	before = -1;
+	return false;
 }

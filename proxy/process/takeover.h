@@ -30,3 +30,6 @@ bool takeover_runs(void);
 /* This process accepts connections. Returns when the other one knows, or has ended. False: this one
  * has to end. */
 must_check bool takeover_end(void);
+/* Behind that: the other process has not ended; it serves connections that it had. For the main
+ * thread. */
+bool takeover_before_lives(void);

@@ -96,6 +96,31 @@ static enum mover_check try_gone(struct trying *trying)
 	return trying->reason[0] ? MOVER_CHECK_BAD : MOVER_CHECK_GOOD;
 }
 
+/* The process before an upgrade goes on under a rule that is gone, and moves arrays. */
+static enum mover_check try_shared(struct trying *trying)
+{
+	const struct rule_set *before = trying->mover->reload.rules;
+
+	if (!atomic_load(&trying->mover->reload.shared))
+		return MOVER_CHECK_GOOD;
+	for (size_t i = 0; i < rule_set_count(before); i++) {
+		const struct rule *rule = rule_set_at(before, i);
+		bool stays = false;
+
+		for (size_t j = 0; j < rule_set_count(trying->rules); j++)
+			stays = stays || config_rule_finds(rule, rule_set_at(trying->rules, j));
+		if (stays)
+			continue;
+		snprintf(trying->reason, trying->size,
+			 "rule '%s' is gone or has another layout, and the process before the "
+			 "upgrade still serves connections under this rule: try again when that "
+			 "process has ended (limits.handover)",
+			 rule->name);
+		return MOVER_CHECK_BAD;
+	}
+	return MOVER_CHECK_GOOD;
+}
+
 /* Without this nobody knows when a new rule may move. */
 static enum mover_check try_sight(struct trying *trying)
 {
@@ -203,7 +228,9 @@ must_check enum mover_check try_rules_now(struct mover *mover, struct rule_set *
 		return MOVER_CHECK_NO_SERVER;
 	}
 	trying.targets = target_set_new(rules);
-	check = try_gone(&trying);
+	check = try_shared(&trying);
+	if (check == MOVER_CHECK_GOOD)
+		check = try_gone(&trying);
 	if (check == MOVER_CHECK_GOOD)
 		check = try_rules(&trying);
 	if (check == MOVER_CHECK_GOOD)

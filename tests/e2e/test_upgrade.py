@@ -13,6 +13,7 @@ from support import share
 from support.cluster import Cluster
 from support.process import adopt_orphans, wait_for
 from support.spillway import Spillway, program
+from support.wire import Connection
 from upgrade.rolling import RULE, roll
 
 RULES = [RULE]
@@ -100,10 +101,40 @@ def test_rules_that_wait_for_reads_are_waited_for(spillway, direct):
     assert refused.returncode == 1 and b"rules of a reload wait for reads that began before" in refused.stdout
     cursor.close()
     spillway.says("tails move under the new rules, too, from now on")
-    spillway.upgrade()
+    assert spillway.upgrade().wait(60) == 0
     spillway.settings["rules"] = rules
     spillway.write_file()
     subprocess.run([program(), "reload", "--config", spillway.file], check=True, capture_output=True, timeout=60)
+
+
+def test_rules_change_for_both_processes_or_not_yet(spillway, direct):
+    """The process before serves a connection, and knows the rules of before."""
+    def reload(rules):
+        spillway.settings["rules"] = rules
+        spillway.write_file()
+        done = subprocess.run([program(), "reload", "--config", spillway.file], capture_output=True, text=True,
+                              timeout=60)
+        return done.returncode, done.stdout
+
+    rules = spillway.settings["rules"]
+    overflow = {**RULE["overflow"], "collection": "others_tails"}
+    added = {**RULE, "name": "others", "namespace": "shop.others", "existing": "move", "overflow": overflow}
+    find = {"find": "others", "filter": {"list": {"$exists": True}}, "projection": {"_id": 0}}
+    direct.shop.others.drop()
+    direct.shop.others.insert_one({"list": list(range(9))})
+    with Connection(spillway.port) as connection:
+        before = spillway.upgrade()
+        assert reload([*rules, added])[0] == 0
+        spillway.says("the process before this one still serves connections, and knows nothing of the new rules")
+        assert direct.shop.others.count_documents({"_spill": {"$exists": True}}) == 0
+        code, said = reload([added])
+        assert code == 1 and "rule 'books' is gone or has another layout, and the process before" in said
+        assert connection.command("shop", find)["cursor"]["firstBatch"] == [{"list": list(range(9))}]
+    assert before.wait(60) == 0
+    wait_for(lambda: direct.shop.others.find_one()["list"] == list(range(4)), "the new rule to move")
+    direct.shop.others.drop()
+    direct.shop.others_tails.drop()
+    assert reload(rules)[0] == 0
 
 
 def test_no_operation_fails(cluster, spillway, direct):
