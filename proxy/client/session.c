@@ -468,7 +468,10 @@ static void session_tell_reset(const struct session *session, const struct strea
  * the sequence, nobody knows. */
 static bool session_must_go_on(const struct session *session)
 {
-	return session->memory.away || (session->sequence && session->sequence->end.holds);
+	const struct sequence *sequence = session->sequence;
+
+	return session->memory.away ||
+	       (sequence && (sequence->end.holds || sequence_may_stream(sequence)));
 }
 
 /* Not inlined: what is read costs nothing for it. */

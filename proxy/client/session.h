@@ -290,6 +290,8 @@ void response_on_bytes(struct session *session, struct bytes bytes);
 void session_advance(struct session *session, struct packet *reply, bool moved);
 /* Takes the sequence's first step; mongod need not be asked for that, or cannot be. */
 void session_begin_sequence(struct session *session);
+/* Sends what the sequence has written; the reply resumes it. */
+void session_send(struct session *session);
 /* No memory is left for the rest of the reply to what the sequence sent: the sequence gives up. */
 void session_give_up(struct session *session);
 /* The reply to the find that is under way goes to the client as it is. */

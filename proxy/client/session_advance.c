@@ -167,6 +167,11 @@ static void advance_send(struct session *session, struct buffer *copy, bool answ
 		stream_write(&session->server, output);
 }
 
+void session_send(struct session *session)
+{
+	advance_send(session, NULL, true);
+}
+
 /* A driver that loses its connection tries a retryable write again by another one. What would still
  * be done here might come behind what that was answered, and mongod knows attempts apart only if
  * the first to come changed something. (A transaction of Spillway's own changes nothing that

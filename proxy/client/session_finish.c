@@ -251,6 +251,10 @@ static void finish_pack(struct session_work *work)
 static void finish_packed(struct session *session, struct buffer *packed, struct packet *next)
 {
 	finish_answer(session, packed);
+	if (sequence_close_stream(session->sequence)) {
+		session_send(session);
+		return;
+	}
 	if (!next->raw.data) {
 		session_end_sequence(session);
 		return;
@@ -277,17 +281,22 @@ static void finish_pack_elsewhere(struct session *session, enum compressor compr
 }
 
 /* Where the client streams its cursor and has not gone, the next getMore follows by itself; its
- * reply is not read before the client has taken what was sent. */
+ * reply is not read before the client has taken what was sent. If it has gone, the cursor is
+ * closed. */
 void session_finish(struct session *session)
 {
 	struct sequence *sequence = session->sequence;
 	auto_buffer struct buffer packed = {0};
 	struct packet next = {0};
-	bool streams, packs;
+	bool may, gone, streams, packs;
 	enum compressor compressor;
 
 	finish_count_refusal(session);
-	streams = !stream_has_ended(&session->client) && sequence_streams(sequence, &next);
+	may = sequence_may_stream(sequence);
+	gone = may && stream_has_ended(&session->client);
+	streams = may && !gone && sequence_streams(sequence, &next);
+	if (gone)
+		sequence_leave_stream(sequence);
 	compressor = (streams ? &next : &sequence->request)->compressor;
 	packs = finish_packs(sequence, streams ? &next : &sequence->request);
 	if (packs && sequence->output.length >= ASIDE_REQUEST) {

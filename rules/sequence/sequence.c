@@ -270,33 +270,69 @@ enum sequence_outcome sequence_tend(struct sequence *sequence,
 }
 
 /* Whether the answer is a cursor's that has more, in a frame whose flags can be set. */
-static bool answers_with_more(struct bytes answer)
+static bool answers_with_more(struct bytes answer, int64_t *id)
 {
 	struct message message;
 	struct reply_summary summary;
 	struct reply_cursor cursor;
-	int64_t id;
 
 	if (!message_parse(answer, &message) || (message.flags & MESSAGE_CHECKSUM_PRESENT))
 		return false;
 	summary = reply_summarise(message.body);
 	cursor = reply_read_cursor(summary.cursor);
-	return summary.ok && element_integer(&cursor.id, &id) && id != 0;
+	return summary.ok && element_integer(&cursor.id, id) && *id != 0;
+}
+
+bool sequence_may_stream(const struct sequence *sequence)
+{
+	return sequence->request.kind == PACKET_MESSAGE && !sequence->end.failed &&
+	       (sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED) &&
+	       sequence->match.command.kind == COMMAND_GET_MORE;
 }
 
 must_check bool sequence_streams(struct sequence *sequence, struct packet *next)
 {
 	uint8_t *answer = (uint8_t *)(uintptr_t)sequence->output.data; /* ours, or `held` */
+	int64_t id;
 
-	if (sequence->request.kind != PACKET_MESSAGE || sequence->end.failed ||
-	    !(sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED) ||
-	    sequence->match.command.kind != COMMAND_GET_MORE ||
-	    !answers_with_more(sequence->output))
+	if (!sequence_may_stream(sequence) || !answers_with_more(sequence->output, &id))
 		return false;
 	store_int32(answer + FRAME_HEADER_LENGTH,
 		    load_int32(answer + FRAME_HEADER_LENGTH) | MESSAGE_MORE_TO_COME);
 	*next = packet_steal(&sequence->request);
 	packet_rename(next, load_int32(answer + 4));
+	return true;
+}
+
+void sequence_leave_stream(struct sequence *sequence)
+{
+	if (!sequence_may_stream(sequence) ||
+	    !answers_with_more(sequence->output, &sequence->end.cursor))
+		sequence->end.cursor = 0;
+}
+
+static enum sequence_outcome closed_resume(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	(void)input;
+	sequence->output = (struct bytes){0};
+	return SEQUENCE_DONE;
+}
+
+must_check bool sequence_close_stream(struct sequence *sequence)
+{
+	const struct command *command = &sequence->match.command;
+	auto_free char *database = NULL, *name = NULL;
+	int64_t cursor = sequence->end.cursor;
+	struct bytes collection;
+
+	sequence->end.cursor = 0;
+	if (cursor == 0 || !element_string(&command->fields[FIELD_COLLECTION], &collection))
+		return false;
+	database = must_strndup((const char *)command->database.data, command->database.length);
+	name = must_strndup((const char *)collection.data, collection.length);
+	(void)sequence_send_kill(sequence, database, name, cursor);
+	sequence->resume = closed_resume;
 	return true;
 }
 

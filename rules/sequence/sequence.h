@@ -106,6 +106,7 @@ struct sequence_end {
 	bool aborts;
 	bool holds; /* a transaction of Spillway's own is open: it is gone on with, so that nobody
 		       waits for what it holds */
+	int64_t cursor;       /* of a stream whose client has gone; 0: none */
 	enum error_code code; /* of Spillway's error that the answer has; 0: none */
 	struct buffer answer; /* the error, while abortTransaction is asked */
 };
@@ -164,6 +165,13 @@ must_check enum sequence_outcome sequence_give_up(struct sequence *sequence);
 /* After DONE: whether the answer is a part of a stream, because the client's getMore allows exhaust
  * and its cursor goes on. The answer says so then, and *next is the request for the next part. */
 must_check bool sequence_streams(struct sequence *sequence, struct packet *next);
+/* Whether it can come to that. */
+bool sequence_may_stream(const struct sequence *sequence);
+/* The same after DONE if the client has gone: mongod would close the cursor with the connection. */
+void sequence_leave_stream(struct sequence *sequence);
+/* Behind that, once the answer has gone out: whether a cursor is left. `output` closes it; its
+ * reply to sequence_resume, then DONE comes again, without an answer. */
+must_check bool sequence_close_stream(struct sequence *sequence);
 void sequence_notes(const struct sequence *sequence,
 		    void (*take)(void *context, const struct mover_note *note), void *context);
 /* The same for what may have been done: nobody will resume it. */

@@ -2,12 +2,15 @@
 
 import contextlib
 
+import pymongo
 import pytest
+from bson import Int64, encode
 
 from support.cluster import Cluster
 from support.operate import RULE, Operator
 from support.process import wait_for
 from support.spillway import Spillway
+from support.wire import EXHAUST_ALLOWED, Connection
 
 SECONDS = 30  # mongod itself closes an idle cursor after 600
 MOVER = {**RULE, "existing": "wait", "sweep": "20ms"}
@@ -67,3 +70,29 @@ def test_an_interrupted_verify(cluster, shop):
         running.terminate()
         running.communicate(timeout=SECONDS)
     wait_for(lambda: not left(shop.client) and not goes_on(shop.client, "getMore"), "its cursor to go", SECONDS)
+
+
+def stream(port):
+    """Asks for a stream of many replies. The connection, and a function that takes one of them."""
+    connection = Connection(port)
+    first = connection.command("shop", {"find": "books", "batchSize": 1})
+    more = {"getMore": Int64(first["cursor"]["id"]), "collection": "books", "batchSize": 1, "$db": "shop"}
+    connection.send(encode(more), flags=EXHAUST_ALLOWED)
+    return connection
+
+
+@pytest.mark.parametrize("replies", [0, 1, 3])
+def test_a_client_that_leaves_a_stream(cluster, shop, replies):
+    """mongod closes the cursor of a stream whose connection ends."""
+    fill(shop.books)
+    with Spillway([cluster.primary], [{**RULE, "existing": "wait", "sweep": "off"}]) as spillway:
+        for port in (cluster.primary.port, spillway.port):
+            with stream(port) as connection:
+                for _ in range(replies):
+                    assert connection.receive().plain()["cursor"]["id"]
+            wait_for(lambda: not left(shop.client), f"the cursor to go ({port})", SECONDS)
+        with pymongo.MongoClient("127.0.0.1", spillway.port) as client:
+            cursor = client.shop.books.find({}, batch_size=2, cursor_type=pymongo.CursorType.EXHAUST)
+            assert next(cursor)
+            cursor.close()
+            wait_for(lambda: not left(shop.client), "the driver's cursor to go", SECONDS)
