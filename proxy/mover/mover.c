@@ -375,9 +375,8 @@ bool mover_note(struct mover *mover, const struct mover_note *note)
 	}
 	if (target->read_only)
 		return false;
-	if (note->id_type && !target->reload.waits &&
-	    (note->reason == MOVER_CHANGED || note->reason == MOVER_EDITED ||
-	     note->reason == MOVER_DELETED))
+	if (note->id_type && (note->reason == MOVER_CHANGED || note->reason == MOVER_EDITED ||
+			      note->reason == MOVER_DELETED))
 		mover_queue_look_behind(mover->garbage, target, note, now, now + GARBAGE_WINDOW_MS);
 	if (note->reason == MOVER_SOMEWHERE)
 		sweeper_soon(mover, target);

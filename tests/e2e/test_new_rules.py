@@ -9,6 +9,7 @@ import pytest
 
 from support.operate import RULE, Operator
 from support.process import free_port, wait_for
+from support.shim import Shim
 from support.spillway import Spillway
 
 LONG = list(range(9))
@@ -87,6 +88,27 @@ def test_what_clients_change_while_a_rule_waits_is_moved_later(cluster, shop, bo
         cursor.close()
         wait_for(lambda: moved(books) == 2, "both")
         assert [each["_id"] for each in books.find({"_spill.list.n": {"$gt": 0}}).sort("_id", 1)] == [5, 6]
+
+
+def test_an_edit_of_a_rule_that_waits_leaves_no_garbage(cluster, shop, books):
+    """After a start, until it is known that documents are split: no sweep would find it."""
+    with Operator(cluster, [RULE]) as operator:
+        operator.run("migrate", "--execute", code=0)
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def hook(request):
+        if request.name == "aggregate" and request.collection is None:
+            asked.set()
+            assert goes_on.wait(60)
+
+    with Shim(cluster.primary.port, hook) as shim, \
+            Spillway([shim], [{**RULE, "quiet": "10m", "sweep": "off"}]) as spillway, through(spillway) as client:
+        assert asked.wait(60)
+        client.update_one({"_id": 5}, {"$pull": {"list": 8}})
+        assert shop.tails.count_documents({"book": 5}) == 2
+        goes_on.set()
+        wait_for(lambda: shop.tails.count_documents({"book": 5}) == 0, "the garbage to go", seconds=20)
+    assert shop.tails.count_documents({}) == 19 * 2
 
 
 def test_migrate_waits_for_a_cursor_of_before_the_rule(cluster, shop, books):
