@@ -464,9 +464,7 @@ static void session_tell_reset(const struct session *session, const struct strea
 			    uv_strerror((int)status));
 }
 
-/* What it holds at the server is to be ended there: nobody else can. While another thread works on
- * the sequence, nobody knows. */
-static bool session_must_go_on(const struct session *session)
+bool session_must_go_on(const struct session *session)
 {
 	const struct sequence *sequence = session->sequence;
 

@@ -206,6 +206,9 @@ void session_link(struct session *session);
 void session_works(struct session *session);
 /* Ends a session. Idempotent. */
 void session_close(struct session *session, enum session_end how);
+/* Although the client was reset: what the sequence holds at the server is to be ended there, and
+ * nobody else can. While another thread works on the sequence, nobody knows. */
+bool session_must_go_on(const struct session *session);
 /* During a drain: closes the session if nothing is under way. */
 void session_close_if_idle(struct session *session);
 /* For an upgrade: closes the session if a driver monitors the server by it: it has asked for hello

@@ -101,6 +101,9 @@ static void given_on_done(struct aside_job *job)
 	if (session->state == SESSION_CLOSING) {
 		session_cut_sequence(session);
 		session_free_if_gone(session);
+	} else if (session->client.ended && session->client.broken &&
+		   !session_must_go_on(session)) {
+		session_close(session, SESSION_END_RESET); /* it was reset meanwhile */
 	} else {
 		given_go_on(session, given);
 	}
