@@ -46,6 +46,14 @@ static void find_state(struct gathering *gathering)
 	plan->array = (struct bytes){empty, sizeof(empty)};
 }
 
+/* What is stored may be any number. */
+static int64_t plus(int64_t one, int64_t other)
+{
+	int64_t sum;
+
+	return __builtin_add_overflow(one, other, &sum) ? INT64_MAX : sum;
+}
+
 static void lose(struct gathering *gathering, int64_t from, int64_t to)
 {
 	struct fold_loss *loss = gathering->how->loss;
@@ -54,7 +62,7 @@ static void lose(struct gathering *gathering, int64_t from, int64_t to)
 		return;
 	buffer_append(&loss->gaps, &from, sizeof(from));
 	buffer_append(&loss->gaps, &to, sizeof(to));
-	loss->missing += to - from;
+	loss->missing = plus(loss->missing, to - from);
 }
 
 /* The first elements, which stay in the document. */
@@ -68,7 +76,7 @@ static void begin_loss(struct gathering *gathering)
 	loss->missing = 0;
 	find_state(gathering);
 	tail = plan->length > plan->head ? plan->length - plan->head : 0;
-	loss->whole = plan->head + plan->moved + tail;
+	loss->whole = plus(plus(plan->head, plan->moved), tail);
 	if (plan->generation.data && plan->moved > 0)
 		lose(gathering, plan->length, plan->head);
 }
@@ -80,7 +88,8 @@ static void lose_before(struct gathering *gathering, int64_t position)
 
 	if (!gathering->how->loss || to <= gathering->length)
 		return;
-	lose(gathering, gathering->plan.head + gathering->length, gathering->plan.head + to);
+	lose(gathering, plus(gathering->plan.head, gathering->length),
+	     plus(gathering->plan.head, to));
 	gathering->length = to;
 }
 

@@ -54,7 +54,8 @@ static int64_t expected_size(const struct plan *plan)
 	int64_t each =
 		plan->length > 0 ? (int64_t)plan->array.length / plan->length : ELEMENT_BYTES;
 
-	return plan->moved * each;
+	/* What is stored may be any number. */
+	return plan->moved < PORTION_BYTES / each ? plan->moved * each : PORTION_BYTES;
 }
 
 /* I0 of one: only what Spillway has written, and can read. */

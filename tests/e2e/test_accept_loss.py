@@ -60,6 +60,12 @@ BROKEN = {
     "another overlap": (lambda shop: shop.tails.update_one(
         batch(2), {"$push": {"part": {"$each": ["other"], "$position": 0}}, "$set": {"_spill.p": 3}}),
                         list(range(15)), "of 15 elements of 'list', 0 are lost"),
+    "a state that counts too many": (
+        lambda shop: shop.books.update_one({"_id": "x"}, {"$set": {"_spill.list.n": Int64(2**63 - 1)}}),
+        list(range(15)), f"of {2**63 - 1} elements of 'list', {2**63 - 1 - 15} are lost: places 15 to {2**63 - 2}"),
+    "a state that counts too many at the head": (
+        lambda shop: shop.books.update_one({"_id": "x"}, {"$set": {"_spill.list.h": Int64(2**63 - 1)}}),
+        list(range(15)), f"of {2**63 - 1} elements of 'list', {2**63 - 1 - 3} are lost: places 3 to {2**63 - 2}"),
     "a state without its head": (lambda shop: shop.books.update_one({"_id": "x"}, {"$unset": {"_spill.list.h": 1}}),
                                  [0, 1, 2], "its overflow is in the export alone"),
     "an array of another type": (lambda shop: shop.books.update_one({"_id": "x"}, {"$set": {"list": "none"}}),
