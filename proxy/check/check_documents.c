@@ -159,6 +159,14 @@ static void look_for_foreign(struct looking *looking)
 		 "overflow documents that Spillway did not write");
 }
 
+/* In an array that was edited in place, as placed_counts has it. */
+#define COUNTS \
+	"{$and: [{$in: ['$_spill.g', ['$$s.e.g', '$$s.e.l']]}, {$lt: ['$_spill.p', {$cond: " \
+	"[{$eq: " \
+	"['$_spill.g', '$$s.e.g']}, '$$s.e.b', '$$s.e.n']}]}, {$lte: [{$ifNull: ['$_spill.e', " \
+	"0]}, '$$s.e.v']}, {$or: [{$eq: [{$type: '$_spill.u'}, 'missing']}, {$lt: ['$$s.e.v', " \
+	"'$_spill.u']}]}]}"
+
 /* A sum shows what is gone, not which: 'verify' looks at each document. */
 static void look_for_missing(struct looking *looking)
 {
@@ -178,12 +186,15 @@ static void look_for_missing(struct looking *looking)
 	template_write_document(
 		&out,
 		"{aggregate: @collection, pipeline: ["
-		"{$match: {'_spill.@key.n': {$gt: 0}}},"
+		"{$match: {$or: [{'_spill.@key.n': {$gt: 0}}, {'_spill.@key.e.n': {$gt: 0}, "
+		" '_spill.@key.e.r': {$type: 'number'}}]}},"
 		"{$lookup: {from: @overflow, localField: '_id', foreignField: @link, "
-		" let: {g: '$_spill.@key.g'}, pipeline: ["
-		"  {$match: {$expr: {$eq: ['$_spill.g', '$$g']}}},"
+		" let: {s: '$_spill.@key'}, pipeline: ["
+		"  {$match: {$expr: {$cond: [{$eq: [{$type: '$$s.e'}, 'object']}, " COUNTS ", "
+		"   {$eq: ['$_spill.g', '$$s.g']}]}}},"
 		"  {$group: {_id: null, n: {$sum: @elements}}}], as: 'stored'}},"
-		"{$project: {linked: '$_spill.@key.n', stored: {$sum: '$stored.n'}}},"
+		"{$project: {linked: {$ifNull: ['$_spill.@key.n', {$subtract: "
+		" ['$_spill.@key.e.n', '$_spill.@key.e.r']}]}, stored: {$sum: '$stored.n'}}},"
 		"{$match: {$expr: {$lt: ['$stored', '$linked']}}}], cursor: {}, maxTimeMS: @time}",
 		fill("collection", target->namespace->collection), fill("key", rule->key),
 		fill("overflow", target->overflow_collection), fill("link", rule->overflow.link),

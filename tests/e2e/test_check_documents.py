@@ -9,6 +9,8 @@ import pymongo
 import pytest
 from bson.raw_bson import RawBSONDocument
 
+from support import editions
+from support.operate import generation, spill
 from support.process import wait_for
 from support.spillway import Spillway, program
 
@@ -85,3 +87,22 @@ def test_overflow_that_is_not_all_there_is_named(cluster, layout):
             assert any('"whole"' in what and "of which 13 are there" in what for what in found), "no array, no elements"
         direct.drop_database("lossy")
         direct.spillway.rules.delete_many({"rule": "lossy"})
+
+
+def test_of_an_array_edited_in_place_what_counts_is_looked_for(cluster, operator, shop):
+    for number, identifier in enumerate(("whole", "some", "pending")):
+        spill(shop, identifier, list(range(40)), state={"g": generation(number + 1)})
+        editions.edit_in_place(shop, identifier, editions.without(5, 6, 17))
+        editions.edit_in_place(shop, identifier, editions.raised(8, 30), pending=identifier == "pending")
+
+    def missing():
+        run = subprocess.run([program(), "check", "--config", operator.file, "--json"], capture_output=True,
+                             text=True, check=False)
+        report = json.loads(run.stdout)
+        assert not [note for note in report["notes"] if note["code"] == "documents-unseen"], run.stdout
+        return [finding["what"] for finding in report["findings"] if finding["code"] == "missing-overflow"]
+
+    assert missing() == []
+    shop.tails.delete_one({"book": "some", "_spill.p": 8})
+    [what] = missing()
+    assert '"some"' in what and "has 34 elements in 'shop.tails', of which 30 are there" in what
