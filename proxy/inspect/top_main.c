@@ -90,6 +90,20 @@ static bool await_key(int milliseconds)
 	return read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 'Q' || ended;
 }
 
+static int64_t number_of(const bson_t *answer, const char *name)
+{
+	bson_iter_t at;
+
+	return bson_iter_init_find(&at, answer, name) ? bson_iter_as_int64(&at) : 0;
+}
+
+/* Figures count from the start of a process. */
+static bool goes_on(const bson_t *before, const bson_t *now)
+{
+	return before && number_of(before, "pid") == number_of(now, "pid") &&
+	       number_of(before, "uptimeSeconds") <= number_of(now, "uptimeSeconds");
+}
+
 /* The exit code. */
 static int watch(struct running *running)
 {
@@ -101,7 +115,8 @@ static int watch(struct running *running)
 		at = clock_now();
 		now = running_ask(running, "/status");
 		if (now)
-			show_answer(now, before, (double)(at - asked) / 1000);
+			show_answer(now, goes_on(before, now) ? before : NULL,
+				    (double)(at - asked) / 1000);
 		else
 			code = EXIT_NO_ANSWER;
 		bson_destroy(before);

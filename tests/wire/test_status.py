@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import http.server
 import json
 import os
 import pty
@@ -10,6 +11,8 @@ import signal
 import struct
 import subprocess
 import termios
+import threading
+import types
 
 import pytest
 
@@ -17,6 +20,7 @@ from support import exact
 from support.frames import message
 from support.peer import Relay
 from support.process import wait_for
+from support.spillway import program
 from wire.conftest import RULES
 
 FIND = {"find": "books", "filter": {"_id": "secret"}, "$db": "shop"}
@@ -159,6 +163,45 @@ def test_an_interrupt_gives_the_terminal_back(busy):
     terminal.shows(r"Spillway \S+, pid \d+")
     terminal.process.send_signal(signal.SIGINT)
     terminal.close()
+
+
+@contextlib.contextmanager
+def answering(tmp_path, *answers):
+    """In a Spillway's place: says these in turn, and the last one again and again."""
+    left = list(answers)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):  # noqa: N802
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(left.pop(0) if len(left) > 1 else left[0]).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        file = tmp_path / "spillway.yaml"
+        file.touch(mode=0o600)
+        file.write_text("listen: [{address: '127.0.0.1:1', server: '127.0.0.1:2'}]\nrules: []\n"
+                        f"admin: 127.0.0.1:{server.server_address[1]}\n")
+        try:
+            yield types.SimpleNamespace(spillway=types.SimpleNamespace(command=[program()], file=file))
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("pid", [1, 2], ids=["in a container", "another process"])
+def test_top_begins_anew_with_another_spillway(tmp_path, pid):
+    """Else rates would be below 0."""
+    before = {"pid": 1, "ready": True, "uptimeSeconds": 100, "metrics": {"commands_forwarded": 5000}}
+    now = {"pid": pid, "ready": True, "uptimeSeconds": 1, "metrics": {"commands_forwarded": 7}}
+    with answering(tmp_path, before, before, now) as there:
+        terminal = Terminal(there)
+        terminal.shows(r"up 0 d 0 h 0 min 1 s.*requests +-?[0-9]+(/s)? forwarded")
+        os.write(terminal.end, b"q")
+        terminal.close()
+    assert re.findall(r"requests +(-?[0-9/s]+) forwarded", terminal.text)[:2] == ["5000", "7"]
 
 
 def test_top_without_a_terminal_says_what_to_use(busy):
