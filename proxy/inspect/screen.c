@@ -105,11 +105,15 @@ static void print_listeners(const struct screen *screen, struct buffer *out)
 {
 	struct rows rows;
 	const bson_t *row;
+	int count = 0;
 
 	rows_begin(&rows, screen->now, "listeners");
-	for (int i = 0; i < screen->rows && (row = rows_next(&rows)); i++)
-		text_append(out, "listener     %s for server %s\n", text(row, "address"),
-			    text(row, "server"));
+	while ((row = rows_next(&rows)))
+		if (count++ < screen->rows)
+			text_append(out, "listener     %s for server %s\n", text(row, "address"),
+				    text(row, "server"));
+	if (count > screen->rows)
+		text_append(out, "  and %d more\n", count - screen->rows);
 }
 
 static void print_figures(const struct screen *screen, struct buffer *out)
@@ -154,14 +158,17 @@ struct line {
 struct table {
 	struct line lines[SORTED_MOST];
 	size_t count;
+	size_t more; /* that are not among the lines */
 };
 
 static void table_add(struct table *table, double value, struct buffer *line)
 {
-	if (table->count < SORTED_MOST)
+	if (table->count < SORTED_MOST) {
 		table->lines[table->count++] = (struct line){value, text_steal(line)};
-	else
+	} else {
+		table->more++;
 		buffer_fini(line);
+	}
 }
 
 static int compare_lines(const void *one, const void *other)
@@ -183,8 +190,9 @@ static void table_print(struct table *table, const struct screen *screen, const 
 			text_append(out, "%s\n", table->lines[i].text);
 		free(table->lines[i].text);
 	}
-	if (table->count > (size_t)screen->rows)
-		text_append(out, "  and %zu more\n", table->count - (size_t)screen->rows);
+	if (table->count + table->more > (size_t)screen->rows)
+		text_append(out, "  and %zu more\n",
+			    table->count + table->more - (size_t)screen->rows);
 	free(table);
 }
 
@@ -250,6 +258,9 @@ static void print_namespaces(const struct screen *screen, struct buffer *out)
 		text_append(&line, "%10" PRId64 " %12.0f", number(row, "outliers"), moved);
 		table_add(table, unfit ? 1e18 : moved, &line);
 	}
+	/* The answer has only so many. */
+	if (number(screen->now, "namespacesMet") > (int64_t)(table->count + table->more))
+		table->more = (size_t)number(screen->now, "namespacesMet") - table->count;
 	table_print(table, screen,
 		    screen->before ? "NAMESPACE                        RULE                 STATE "
 				     "     OUTLIERS    SPILLED/S"

@@ -204,6 +204,19 @@ def test_top_begins_anew_with_another_spillway(tmp_path, pid):
     assert re.findall(r"requests +(-?[0-9/s]+) forwarded", terminal.text)[:2] == ["5000", "7"]
 
 
+def test_what_a_screen_has_no_room_for_is_counted(tmp_path):
+    """/status itself has 200 namespaces at most."""
+    row = {"rule": "books", "state": "holds", "outliers": 1, "elements": 2}
+    now = {"pid": 1, "ready": True, "namespacesMet": 300, "metrics": {},
+           "listeners": [{"address": f"127.0.0.1:{port}", "server": f"h:{port}"} for port in range(1000, 1012)],
+           "namespaces": [{"namespace": f"shop.n{number}", **row} for number in range(200)]}
+    with answering(tmp_path, now) as there:
+        said = run(there, "status")
+    listeners, namespaces = said.stdout.split("\nconnections ")
+    assert listeners.endswith("listener     127.0.0.1:1009 for server h:1009\n  and 2 more")
+    assert namespaces.count("shop.n") == 10 and "\n  and 290 more\n" in namespaces
+
+
 def test_top_without_a_terminal_says_what_to_use(busy):
     said = run(busy, "top")
     assert said.returncode == 2 and "needs a terminal; 'spillway status' needs none" in said.stderr
