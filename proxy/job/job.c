@@ -230,6 +230,7 @@ static enum link_result find_of_pattern(struct job *job, bool recorded)
 {
 	const struct namespaces namespaces = {.targets = job->targets,
 					      .rules = job->config->rules,
+					      .all = true,
 					      .refused = note_unlisted,
 					      .context = job};
 	enum link_result result = namespaces_find(job->link, &namespaces, job->rule);

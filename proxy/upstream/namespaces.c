@@ -42,6 +42,23 @@ static void take_collection(void *context, struct bytes document)
 	(void)target_get(naming->of->targets, naming->rule, naming->database, name);
 }
 
+/* Who may not list all of them is told those that he has rights on, and not that there are
+ * others. */
+static enum link_result list_databases(const struct naming *naming, struct link *link)
+{
+	enum link_result result = LINK_REFUSED;
+
+	if (naming->of->all)
+		result = command_run(link, "admin",
+				     "{listDatabases: 1, nameOnly: true, authorizedDatabases: "
+				     "false}");
+	if (result == LINK_REFUSED && naming->of->all)
+		naming->of->refused(naming->of->context, naming->rule->database);
+	return result == LINK_REFUSED
+		       ? command_run(link, "admin", "{listDatabases: 1, nameOnly: true}")
+		       : result;
+}
+
 static enum link_result find_databases(struct naming *naming, struct link *link)
 {
 	const char *database = naming->rule->database;
@@ -55,7 +72,7 @@ static enum link_result find_databases(struct naming *naming, struct link *link)
 		naming->databases[naming->count++] = must_strndup(database, strlen(database));
 		return LINK_DONE;
 	}
-	result = command_run(link, "admin", "{listDatabases: 1, nameOnly: true}");
+	result = list_databases(naming, link);
 	if (result != LINK_DONE ||
 	    !document_find_document(link_body(link), "databases", &databases) ||
 	    !cursor_open(&cursor, databases))
@@ -67,17 +84,35 @@ static enum link_result find_databases(struct naming *naming, struct link *link)
 	return LINK_DONE;
 }
 
+/* The same of the collections of one. */
+static enum link_result list_collections(struct naming *naming, struct link *link,
+					 const char *database)
+{
+	enum link_result result = LINK_DONE;
+	bool told = false;
+
+	if (naming->of->all)
+		result = command_find(link, database, take_collection, naming,
+				      "{listCollections: 1, nameOnly: true}");
+	told = result == LINK_REFUSED;
+	if (told)
+		naming->of->refused(naming->of->context, database);
+	if (told || !naming->of->all)
+		result = command_find(
+			link, database, take_collection, naming,
+			"{listCollections: 1, nameOnly: true, authorizedCollections: true}");
+	if (result == LINK_REFUSED && !told)
+		naming->of->refused(naming->of->context, database);
+	return result;
+}
+
 static enum link_result find_collections(struct naming *naming, struct link *link)
 {
 	enum link_result result = LINK_DONE;
 
 	for (size_t i = 0; result != LINK_LOST && i < naming->count; i++) {
 		naming->database = bytes_of(naming->databases[i]);
-		result = command_find(
-			link, naming->databases[i], take_collection, naming,
-			"{listCollections: 1, nameOnly: true, authorizedCollections: true}");
-		if (result == LINK_REFUSED)
-			naming->of->refused(naming->of->context, naming->databases[i]);
+		result = list_collections(naming, link, naming->databases[i]);
 	}
 	return result == LINK_LOST ? LINK_LOST : LINK_DONE;
 }

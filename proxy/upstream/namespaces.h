@@ -12,6 +12,7 @@ struct namespaces {
 	struct target_set *targets;
 	struct rule_set *rules; /* all there are, since overflows don't match */
 	bool views;             /* those, too, and time series */
+	bool all;               /* refused is also who may not see all; the others come then */
 	namespaces_refused refused;
 	void *context;
 };

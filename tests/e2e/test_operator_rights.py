@@ -42,6 +42,8 @@ def accounts():
         "tenants": [{"resource": {"cluster": True}, "actions": ["listDatabases", "inprog"]},
                     privilege("spillway", "rules", ALL),
                     *(privilege(tenant, "", [*ALL, "listCollections"]) for tenant in TENANTS)],
+        "visitor": [*(privilege("tenant_1", name, ALL) for name in ("books", "tails", "books_tails")),
+                    privilege("spillway", "rules", ALL)],
     }
 
 
@@ -206,6 +208,28 @@ def test_a_database_of_a_pattern_that_is_out_of_reach_does_not_keep_the_others_f
         assert [len(shop.client[tenant].books.find_one()["list"]) for tenant in TENANTS] == [9, 3, 9]
         shop.client.admin.command("grantPrivilegesToRole", "tenants", **grants)
         assert operator.run("undo", "--execute", code=0)["documents"] == 3
+
+
+@pytest.mark.parametrize(("namespace", "unseen", "documents"),
+                         [("tenant_*.books", {"tenant_*", "tenant_1"}, 9), ("tenant_1.book*", {"tenant_1"}, 6)])
+def test_what_an_account_is_not_shown_of_a_pattern_is_not_called_well(cluster, shop, namespace, unseen, documents):
+    """mongod lists what the account has rights on, and does not say that there is more."""
+    for tenant in TENANTS:
+        shop.client.drop_database(tenant)
+        for name in ("books", "books2"):
+            shop.client[tenant][name].insert_many({"_id": i, "list": list(range(9))} for i in range(3))
+    pattern = {**RULE, "namespace": QuotedText(namespace), "overflow": {
+        **RULE["overflow"], "collection": "tails" if namespace.endswith("books") else QuotedText("{collection}_tails")}}
+    with Operator(cluster, [pattern], upstream=upstream(cluster, "tenants")) as operator:
+        assert operator.run("migrate", "--execute", code=0)["documents"] == documents
+        assert operator.run("verify", code=0)["documents"] == documents
+    with Operator(cluster, [pattern], upstream=upstream(cluster, "visitor")) as operator:
+        report = operator.run("verify", code=1)
+        assert report["documents"] == 3 and report["ended"] == "refused"
+        [passed] = [finding for finding in report["findings"] if finding["name"] == "passed-over"]
+        assert {each["namespace"] for each in passed["examples"]} == unseen
+    for tenant in TENANTS:
+        shop.client.drop_database(tenant)
 
 
 def test_an_analyze_that_is_refused_says_no_more_than_what(cluster, shop):
