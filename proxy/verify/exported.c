@@ -88,16 +88,21 @@ static const char *pass_number(const char *at, const char *end, bool *whole)
 	return at;
 }
 
-/* The one type whose parts are bare in each format. */
-static const char *pass_timestamp(const char *at, const char *end)
+/* The types whose parts are bare in each format, as {"$minKey": 1}. */
+static const char *pass_bare_types(const char *at, const char *end)
 {
-	static const char key[] = "\"$timestamp\"";
-	const char *next = at + strlen(key);
+	static const char *const keys[] = {"\"$timestamp\"", "\"$minKey\"", "\"$maxKey\""};
 
-	if ((size_t)(end - at) < sizeof(key) || memcmp(at, key, strlen(key)) != 0)
-		return at;
-	next += strspn(next, " \t");
-	return *next == ':' ? next + strcspn(next, "}") : at;
+	for (size_t i = 0; i < ARRAY_LENGTH(keys); i++) {
+		size_t length = strlen(keys[i]);
+		const char *next = at + length;
+
+		if ((size_t)(end - at) <= length || memcmp(at, keys[i], length) != 0)
+			continue;
+		next += strspn(next, " \t");
+		return *next == ':' ? next + strcspn(next, "}") : at;
+	}
+	return at;
 }
 
 /* Canonical extended JSON has numbers in quotes alone, with their types. A relaxed one writes 7 for
@@ -109,7 +114,7 @@ static bool has_whole_numbers(const char *at, size_t length)
 
 	while (at < end) {
 		if (!quoted)
-			at = pass_timestamp(at, end);
+			at = pass_bare_types(at, end);
 		if (*at == '"')
 			quoted = !quoted;
 		if (quoted || !strchr("-0123456789", *at)) {

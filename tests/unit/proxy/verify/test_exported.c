@@ -96,6 +96,7 @@ Test(exported, bare_whole_numbers_have_no_type)
 	expect("{\"n\": \"a\", \"7\": \"x\\\" 7\"}\n", "a");
 	expect("{\"n\": \"a\", \"p\": [-1]}\n", "au");
 	expect("{\"n\": \"a\", \"p\": {\"$timestamp\": {\"t\": 7, \"i\": 1}}}\n", "a");
+	expect("{\"n\": \"a\", \"p\": [{\"$minKey\": 1}, {\"$maxKey\" : 1}]}\n", "a");
 	expect("{\"n\": \"a\", \"p\": [{\"$timestamp\" : {\"t\": 7, \"i\": 1}}, \"$timestamp\", "
 	       "1]}\n",
 	       "au");
