@@ -76,11 +76,14 @@ static const char *judge_main(const struct restoring *restoring, struct bytes ma
 	return NULL;
 }
 
+/* What is stored comes first. */
 static int by_number(const void *one, const void *other)
 {
 	const struct placed *a = one, *b = other;
 
-	return a->number < b->number ? -1 : a->number > b->number;
+	if (a->number != b->number)
+		return a->number < b->number ? -1 : 1;
+	return a->of_file - b->of_file;
 }
 
 static size_t take_placed(const struct rule *rule, const struct buffer *from, bool of_file,
@@ -126,21 +129,23 @@ static bool agrees(const struct restoring *restoring, struct bytes main, const s
 	return !differs;
 }
 
-/* Of two with one number, the stored one stays. False: it is another one. */
+/* Of those with one number the first one stays: a file may have one twice, too. False: they are not
+ * the same. */
 static bool pass_over_stored(struct restoring *restoring, struct placed *all, size_t length,
 			     size_t *there)
 {
+	const struct placed *first = all;
 	bool good = true;
 
 	*there = 0;
-	for (size_t i = 0; i + 1 < length; i++) {
-		struct placed *one = &all[i], *other = &all[i + 1];
-
-		if (one->number != other->number || one->of_file == other->of_file)
+	for (size_t i = 1; i < length; i++) {
+		if (all[i].number != first->number)
+			first = &all[i];
+		if (first == &all[i] || !all[i].of_file)
 			continue;
-		if (!bytes_equal(one->batch, other->batch))
+		if (!bytes_equal(first->batch, all[i].batch))
 			good = false;
-		(one->of_file ? one : other)->batch = (struct bytes){0};
+		all[i].batch = (struct bytes){0};
 		(*there)++;
 	}
 	count(restoring, "there already", *there);

@@ -240,6 +240,17 @@ def test_nothing_is_put_back_where_the_rule_cannot_hold(cluster, shop):
     assert report["restored"] == shop.tails.count_documents({"book": "x"}) == 0
 
 
+def test_a_file_may_have_a_document_twice(operator, shop):
+    """As two exports one behind the other have it."""
+    spill(shop, "x", list(range(15)))
+    backup = operator.folder / "twice.bson"
+    backup.write_bytes(dumped([*shop.tails.find({"book": "x"}), *shop.tails.find({"book": "x"})]))
+    before = snapshot(shop)
+    shop.tails.delete_many({"book": "x", "_spill.i": {"$gt": 1}})
+    report = operator.run("verify", "--from", backup, "--execute", code=0)
+    assert (report["restored"], report["there already"]) == (2, 4) and snapshot(shop) == before
+
+
 def relaxed(documents):
     """As mongoexport writes it unasked: 7 is int32 or int64."""
     return b"".join(json_util.dumps(each, json_options=json_util.RELAXED_JSON_OPTIONS).encode() + b"\n"
