@@ -181,19 +181,43 @@ static void take_any(void *context, struct bytes batch)
 	*(bool *)context = true;
 }
 
-static enum link_result find_generation(struct job *job, const struct mover_target *target,
-					struct bytes generation, bool *found)
+static bool names_generation(const struct rule *rule, struct bytes main, struct bytes generation)
 {
-	struct bytes document;
-	enum link_result result = command_find_one(
-		job->link, target->overflow_database, &document,
-		"{find: @overflow, filter: {'_spill.g': @generation}, limit: 1, readConcern: "
-		"@read_concern}",
-		fill("overflow", target->overflow_collection),
-		fill_binary("generation", generation));
+	struct bytes names[STATE_NAMES];
+	struct element state;
+	size_t count = state_find(rule, main, &state) ? state_names(&state, names) : 0;
 
-	if (result == LINK_DONE)
-		*found = document.data;
+	while (count-- > 0)
+		if (bytes_equal(names[count], generation))
+			return true;
+	return false;
+}
+
+/* Where the document that the overflow is linked to has another `_id` now, this state may be all
+ * that tells of its elements. */
+static enum link_result find_owner(struct job *job, const struct mover_target *target,
+				   struct bytes generation, bool *found)
+{
+	struct place owner = {0};
+	struct bytes batch = {0}, main;
+	struct element link;
+	uint8_t *image = NULL;
+	enum link_result result = command_find_one(
+		job->link, target->overflow_database, &batch,
+		"{find: @overflow, filter: {'_spill.g': @generation}, projection: {'@link': 1}, "
+		"limit: 1, readConcern: @read_concern}",
+		fill("overflow", target->overflow_collection),
+		fill("link", target->rule->overflow.link), fill_binary("generation", generation));
+
+	if (result != LINK_DONE || !batch.data ||
+	    !document_find(batch, target->rule->overflow.link, &link))
+		return result;
+	place_set(&owner, link.type, link.value);
+	link = (struct element){.type = owner.type, .value = owner.value};
+	result = target_read_document(job->link, target, &link, &image, &main);
+	*found = image && names_generation(target->rule, main, generation);
+	place_fini(&owner);
+	bson_free(image);
 	return result;
 }
 
@@ -216,7 +240,7 @@ must_check enum link_result verify_repair_judge(struct job *job, const struct mo
 	if (state_find(target->rule, main, &state))
 		count = state_names(&state, names);
 	for (size_t i = 0; result == LINK_DONE && !*stray && i < count; i++)
-		result = find_generation(job, target, names[i], stray);
+		result = find_owner(job, target, names[i], stray);
 	*stray |= count == 0;
 	return result;
 }

@@ -499,6 +499,22 @@ def test_a_state_that_cannot_be_read_is_the_only_finding(operator, shop, name):
     assert snapshot(shop) == before, "what its overflow holds may be all that is left"
 
 
+def test_a_state_whose_overflow_has_nobody_else_stays(operator, shop):
+    """Somebody gave a document another _id straight at mongod: nothing but its state tells of its elements."""
+    spill(shop, "x", [*range(12)], state={"g": generation(4)})
+    shop.tails.delete_many({"book": "x"})
+    for number in range(3):
+        shop.tails.insert_one({"_id": number, "book": "x", "part": [number] * 3,  # too old to wait
+                               "_spill": {"g": generation(4), "p": 3 * number, "i": number + 1}})
+    shop.books.insert_one({**shop.books.find_one({"_id": "x"}), "_id": "renamed"})
+    shop.books.delete_one({"_id": "x"})
+    before = snapshot(shop)
+    report = operator.run("verify", "--repair", "--execute", "--export", operator.folder / "renamed.bson", code=1)
+    assert found(report) == {("V1", "corrupt"): 2} and "states dropped" not in report
+    assert {each["name"] for each in report["findings"]} == {"elements-missing-at-end", "overflow-of-corrupt"}
+    assert snapshot(shop) == before
+
+
 @pytest.mark.parametrize("name", STRAY)
 def test_a_state_that_is_not_the_documents_is_dropped(operator, shop, name):
     STRAY[name](shop)
