@@ -5,6 +5,7 @@
 #include "protocol/template.h"
 #include "proxy/job/job_walk.h"
 #include "proxy/spill/fold.h"
+#include "proxy/upstream/clauses.h"
 #include "rules/rule/text.h"
 
 #include <bson/bson.h>
@@ -183,14 +184,42 @@ static enum link_result settle(struct job *job, struct mover_target *target,
 	return result;
 }
 
+/* If none of its elements is there, all may be, under another link. No index finds them. */
+static enum link_result look_elsewhere(struct job *job, const struct mover_target *target,
+				       const struct verify_document *verify, bool *found)
+{
+	struct bytes batch = {0};
+	enum link_result result;
+
+	*found = false;
+	if (!verify->plan.generation.data || verify->sum > 0)
+		return LINK_DONE;
+	result = command_find_one(
+		job->link, target->overflow_database, &batch,
+		"{find: @overflow, filter: {'_spill.g': @generation, '@link': {$ne: @id}}, "
+		"projection: {_id: 1}, limit: 1, readConcern: @read_concern}",
+		fill("overflow", target->overflow_collection),
+		fill("link", target->rule->overflow.link), fill("id", &verify->plan.id),
+		fill_binary("generation", verify->plan.generation));
+	*found = result == LINK_DONE && batch.data;
+	return result;
+}
+
 must_check enum link_result verify_accept(struct job *job, struct mover_target *target,
 					  const struct verify_document *verify, struct bytes main,
 					  bool *changed)
 {
-	enum link_result result = LINK_DONE;
+	bool elsewhere;
+	enum link_result result = look_elsewhere(job, target, verify, &elsewhere);
 
 	*changed = false;
-	if (verify_repairs(job))
+	if (result == LINK_DONE && elsewhere) {
+		report(job, target, &verify->plan.id, &stays,
+		       "overflow of its array is linked to another _id: correct the links, or "
+		       "delete that overflow");
+		return LINK_DONE;
+	}
+	if (result == LINK_DONE && verify_repairs(job))
 		result = verify_repair_export(job, target, &verify->plan.id, main);
 	if (result == LINK_DONE && verify_repairs(job) && !verify_repair_exported(job->context)) {
 		report(job, target, &verify->plan.id, &stays,

@@ -135,6 +135,17 @@ def test_nothing_is_changed_that_could_not_be_exported(operator, shop):
     assert file.read_text() == "something\n" and snapshot(shop) == before
 
 
+def test_no_loss_is_accepted_of_what_is_there_under_another_link(operator, shop):
+    """Somebody gave a document another _id straight at mongod."""
+    spill(shop, "x", list(range(15)))
+    shop.tails.update_many({"book": "x"}, {"$set": {"book": "before"}})
+    before = snapshot(shop)
+    for options in ([], ["--execute", "--export", operator.folder / "elsewhere.json"]):
+        report = operator.run("verify", "--accept-loss", *options, code=1)
+        assert "is linked to another _id" in details(report, "loss-not-accepted")[0]
+    assert snapshot(shop) == before
+
+
 def test_what_json_cannot_hold_is_exported_as_bytes(operator, shop):
     """A text that is no UTF-8."""
     spill(shop, "x", list(range(15)))
