@@ -80,6 +80,7 @@ struct undoing {
 	atomic_bool proven;        /* a tail that came back lay in the target's overflow */
 	bool dropped;              /* the target's overflow is gone */
 	atomic_bool stayed;        /* sound documents did, and were told of */
+	atomic_bool damaged;       /* some are corrupt, or may be */
 	bool second;               /* the walk that looks for what was moved again */
 	bool corrupt;              /* that walk has met what says that elements are elsewhere */
 	bool connected;            /* another Spillway is: nothing is dropped in this run */
@@ -166,6 +167,7 @@ static void stay_corrupt(struct job *job, const struct mover_target *target,
 {
 	struct undoing *undoing = job->context;
 
+	atomic_store(&undoing->damaged, true);
 	if (undoing->second)
 		undoing->corrupt = true;
 	if (!undoing->second || !job_report_found(&job->report))
@@ -237,6 +239,15 @@ static enum link_result keep_place(struct job *job, struct mover_target *target,
 #define CLEAR_AT_ONCE 100
 #define CLEAR_BYTES (1 << 20) /* of links */
 
+/* What has no document may be what a corrupt one lacks, which has another `_id` now. */
+static bool may_go(const struct job *job, const struct linked *linked)
+{
+	const struct undoing *undoing = job->context;
+
+	return linked->moved == LINKED_NO_STATE ||
+	       (linked->moved == LINKED_NO_DOCUMENT && !undoing->damaged);
+}
+
 /* So many links of the page, from `at` on, in one look. */
 static enum link_result clear_some(struct job *job, struct mover_target *target,
 				   const struct link_pages *pages, size_t *at)
@@ -248,7 +259,7 @@ static enum link_result clear_some(struct job *job, struct mover_target *target,
 	for (; *at < pages->count && count < CLEAR_AT_ONCE && links.length < CLEAR_BYTES; (*at)++) {
 		const struct place *link = &pages->all[*at].link;
 
-		if (pages->all[*at].moved < 0)
+		if (may_go(job, &pages->all[*at]))
 			writer_renamed(&links, writer_index(name, count++),
 				       &(struct element){.type = link->type, .value = link->value});
 	}
@@ -445,7 +456,7 @@ static enum link_result find_place(struct job *job, const struct mover_target *t
 		link_unless_unauthorized(job->link, rule_record_undone(job->link, target, &stop));
 
 	undoing->last_fold = clock_now();
-	undoing->stayed = stop.stayed > 0;
+	undoing->stayed = undoing->damaged = stop.stayed > 0;
 	walk->from = stop.from;
 	walk->stayed = stop.stayed;
 	return result;
@@ -487,6 +498,7 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 	undoing->second = undoing->dropped = undoing->corrupt = false;
 	atomic_store(&undoing->proven, false);
 	atomic_store(&undoing->stayed, false);
+	atomic_store(&undoing->damaged, false);
 	target->read_only = false; /* what is kept for reading goes back, too */
 	result = fold_all(job, target);
 	if (result != LINK_DONE || !job->options.execute)

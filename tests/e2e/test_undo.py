@@ -428,6 +428,20 @@ def test_ended_in_the_middle_and_run_again(operator, shop, number):
     assert snapshot(shop) == before
 
 
+def test_what_a_renamed_document_lacks_is_no_garbage(operator, shop):
+    """Somebody gave it another _id straight at mongod: its overflow has no document, and it has no overflow."""
+    shop.books.insert_many({"_id": each, "list": list(range(15))} for each in ("sound", "before"))
+    operator.run("migrate", "--execute", code=0)
+    shop.books.insert_one({**shop.books.find_one({"_id": "before"}), "_id": "renamed"})
+    shop.books.delete_one({"_id": "before"})
+    needed = list(shop.tails.find({"book": "before"}))
+    assert needed and found(operator.run("undo", "--execute", code=1)) == {("corrupt", "corrupt"): 1}
+    assert list(shop.tails.find()) == needed
+    shop.tails.update_many({}, {"$set": {"book": "renamed"}})
+    operator.run("undo", "--execute", code=0)
+    assert [each["list"] for each in shop.books.find()] == [list(range(15))] * 2
+
+
 def test_any_number_of_overflow_documents_may_have_one_number(cluster, shop):
     """As an application may have written them, that numbers nothing. The overflow is walked by its own index."""
     rule = {**RULE, "overflow": {**RULE["overflow"], "batch": {"size": 4, "field": "number"}}}
