@@ -2,13 +2,13 @@
 #include "rules/edit/place_update.h"
 
 #include "protocol/template.h"
+#include "rules/edit/array_filters.h"
 #include "rules/query/update_operators.h"
 #include "rules/rule/names.h"
 
 #include <stdio.h>
 
 #define DIGITS_MOST 9 /* of an element's index */
-#define NESTED_MOST 8 /* $and, $or and $nor around an array filter's names */
 
 void place_update_fini(struct place_update *place)
 {
@@ -145,46 +145,6 @@ static bool add_values(struct place_update *place, const struct rule *rule,
 
 /* ---- array filters ---- */
 
-/* The name that the filter is about: "x" of {"x.price": 5}, and of {$or: [{"x.price": 5}, ...]}. */
-static bool filter_subject(struct bytes filter, struct bytes *subject, int nested)
-{
-	struct cursor cursor;
-	struct element first, branch;
-
-	if (!first_of(filter, &first))
-		return false;
-	if (begins_with_dollar(first.name))
-		return nested < NESTED_MOST && first.type == BSON_BYTE_ARRAY &&
-		       cursor_open(&cursor, first.value) &&
-		       cursor_next(&cursor, &branch) == CURSOR_ELEMENT &&
-		       branch.type == BSON_BYTE_DOCUMENT &&
-		       filter_subject(branch.value, subject, nested + 1);
-	*subject = first.name;
-	for (size_t i = 0; i < first.name.length; i++)
-		if (first.name.data[i] == '.') {
-			subject->length = i;
-			break;
-		}
-	return true;
-}
-
-static bool find_filter(const struct element *filters, struct bytes name, struct bytes *filter)
-{
-	struct cursor cursor;
-	struct element each;
-	struct bytes subject;
-
-	if (filters->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, filters->value))
-		return false;
-	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
-		if (each.type == BSON_BYTE_DOCUMENT && filter_subject(each.value, &subject, 0) &&
-		    bytes_equal(subject, name)) {
-			*filter = each.value;
-			return true;
-		}
-	return false;
-}
-
 /* {"x.price": 5, "x.name": "a"} -> {price: 5, name: "a"} */
 static bool write_stripped(struct buffer *out, struct bytes filter, size_t prefix)
 {
@@ -239,7 +199,7 @@ static bool add_filter(struct place_update *place, const struct rule *rule, stru
 	struct element first;
 	struct bytes subject;
 
-	if (!filter_subject(filter, &subject, 0) || !first_of(filter, &first))
+	if (!array_filter_name(filter, &subject) || !first_of(filter, &first))
 		return false;
 	if (bytes_equal(first.name, subject))
 		return add_element(place, rule, filter, &first);
@@ -251,40 +211,6 @@ static bool add_filter(struct place_update *place, const struct rule *rule, stru
 				fill("array", rule->overflow.array),
 				fill_document("filter", buffer_view(&stripped)));
 	return true;
-}
-
-/* A path on the array names it. */
-static bool is_named(const struct element *update, const struct rule *rule, struct bytes subject)
-{
-	auto_buffer struct buffer mark = {0};
-	struct changes changes;
-	struct change change;
-
-	buffer_append(&mark, "$[", 2);
-	buffer_append(&mark, subject.data, subject.length);
-	buffer_append(&mark, "]", 1);
-	if (!changes_open(&changes, update->value))
-		return false;
-	while (changes_next(&changes, &change) == CURSOR_ELEMENT)
-		if (name_relate(change.path, rule->array) != PATH_APART &&
-		    memmem(change.path.data, change.path.length, mark.data, mark.length))
-			return true;
-	return false;
-}
-
-static void write_filters(struct place_update *place, const struct element *update,
-			  const struct element *filters, const struct rule *rule)
-{
-	struct cursor cursor;
-	struct element each;
-	struct bytes subject;
-
-	if (filters->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, filters->value))
-		return;
-	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
-		if (each.type == BSON_BYTE_DOCUMENT && filter_subject(each.value, &subject, 0) &&
-		    is_named(update, rule, subject))
-			buffer_append(&place->filters, each.value.data, each.value.length);
 }
 
 /* ---- what it changes ---- */
@@ -391,14 +317,14 @@ static bool judge_date(struct place_update *place, const struct change *change)
 }
 
 static bool judge_elements(struct place_update *place, struct bytes name,
-			   const struct element *filters, const struct rule *rule)
+			   const struct array_filters *filters, const struct rule *rule)
 {
 	struct bytes filter;
 
 	place->kind = PLACE_EACH;
 	if (name.length == 0)
 		place->all = true;
-	else if (!find_filter(filters, name, &filter))
+	else if (!array_filters_find(filters, name, &filter))
 		return false; /* mongod refuses it */
 	else
 		place->all |= !add_filter(place, rule, filter);
@@ -406,7 +332,7 @@ static bool judge_elements(struct place_update *place, struct bytes name,
 }
 
 static bool judge_change(struct place_update *place, const struct change *change,
-			 const struct element *filters, const struct rule *rule)
+			 const struct array_filters *filters, const struct rule *rule)
 {
 	struct bytes rest, name;
 
@@ -435,32 +361,48 @@ static bool same_kind(const struct place_update *place, const struct place_updat
 	       (place->kind == PLACE_EACH || filters->type == 0);
 }
 
+/* True if some operators are on the array, and all of these can be done batch by batch. */
+static bool judge_changes(struct place_update *place, struct changes *changes,
+			  const struct element *list, struct array_filters *filters,
+			  const struct rule *rule)
+{
+	struct place_update first = {0};
+	struct change change;
+	size_t count = 0;
+
+	while (changes_next(changes, &change) == CURSOR_ELEMENT) {
+		if (!is_on_array(change.path, rule))
+			continue;
+		if (!judge_change(place, &change, filters, rule))
+			return false;
+		if (count++ == 0)
+			first = *place;
+		if (!same_kind(place, &first, list))
+			return false;
+		array_filters_note(filters, change.path);
+	}
+	return count > 0;
+}
+
 must_check bool place_update_judge(const struct element *update, const struct element *filters,
 				   const struct rule *rule, struct place_update *place)
 {
-	struct place_update first = {0};
+	struct array_filters named;
 	struct changes changes;
-	struct change change;
-	bool good = true;
-	size_t count = 0;
+	bool good;
 
 	*place = (struct place_update){0};
 	if (rule->overflow.layout != RULE_BATCHES || update->type != BSON_BYTE_DOCUMENT ||
 	    !changes_open(&changes, update->value))
 		return false;
-	while (good && changes_next(&changes, &change) == CURSOR_ELEMENT) {
-		if (!is_on_array(change.path, rule))
-			continue;
-		good = judge_change(place, &change, filters, rule);
-		if (count++ == 0)
-			first = *place;
-		good = good && same_kind(place, &first, filters);
-	}
-	if (good && count > 0)
-		write_filters(place, update, filters, rule);
+	array_filters_open(&named, filters);
+	good = judge_changes(place, &changes, filters, &named, rule);
+	if (good)
+		array_filters_write(&named, &place->filters);
 	else
 		place_update_fini(place);
-	return good && count > 0;
+	array_filters_close(&named);
+	return good;
 }
 
 /* ---- what is written ---- */

@@ -6,6 +6,8 @@
 #include "protocol/writer.h"
 #include "rules/edit/place_update.h"
 
+#include <time.h>
+
 static const struct rule batches = {.array = (char *)"a.f",
 				    .key = (char *)"a/f",
 				    .overflow = {.link = (char *)"of", .array = (char *)"part"}};
@@ -189,4 +191,71 @@ Test(place_update, several_elements_get_the_time_by_set)
 		"{ \"u\" : { \"$set\" : { \"part.$[].k\" : 2, \"part.$[].at\" : " FIVE " } } }");
 	cr_expect_str_eq(written("{\"$currentDate\": {\"a.f.3\": true}}", 1, false),
 			 "{ \"u\" : { \"$currentDate\" : { \"part.1\" : true } } }");
+}
+
+#define MANY 60000     /* a statement may have 200,000 fields: two for a filter, one for a path */
+#define MOST_SECONDS 5 /* some tenths of one; what grows by the square takes minutes */
+
+/* {$set: {a.f.$[i0].k: 1, a.f.$[i1].k: 1, ...}} */
+static struct bytes many_paths(struct buffer *out)
+{
+	size_t document = writer_open(out), set = writer_open_document(out, "$set");
+	char path[64];
+
+	for (size_t i = 0; i < MANY; i++) {
+		snprintf(path, sizeof(path), "a.f.$[i%zu].k", i);
+		writer_int32(out, path, 1);
+	}
+	writer_close(out, set);
+	writer_close(out, document);
+	return buffer_view(out);
+}
+
+/* [{i0.id: 0}, {i1.id: 1}, ...] */
+static struct bytes many_filters(struct buffer *out)
+{
+	size_t array = writer_open(out), filter;
+	char name[64], index[12];
+
+	for (size_t i = 0; i < MANY; i++) {
+		filter = writer_open_document(out, writer_index(index, i));
+		snprintf(name, sizeof(name), "i%zu.id", i);
+		writer_int32(out, name, (int32_t)i);
+		writer_close(out, filter);
+	}
+	writer_close(out, array);
+	return buffer_view(out);
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static size_t count_documents(struct bytes left)
+{
+	struct bytes document;
+	size_t count = 0;
+
+	while (message_next_document(&left, &document))
+		count++;
+	return count;
+}
+
+Test(place_update, many_paths_by_many_array_filters_take_no_longer_than_both)
+{
+	auto_buffer struct buffer paths = {0}, filters = {0};
+	struct element u = {.type = BSON_BYTE_DOCUMENT, .value = many_paths(&paths)};
+	struct element list = {.type = BSON_BYTE_ARRAY, .value = many_filters(&filters)};
+	struct place_update place;
+	double start = seconds();
+
+	cr_assert(place_update_judge(&u, &list, &batches, &place));
+	cr_expect_lt(seconds() - start, MOST_SECONDS);
+	cr_expect_eq(count_documents(buffer_view(&place.concerned)), MANY);
+	cr_expect_eq(count_documents(buffer_view(&place.filters)), MANY);
+	place_update_fini(&place);
 }
