@@ -126,6 +126,14 @@ static void match_run(const struct matching *matching, const struct bulk_write *
 		match->asks_indexes = found.asks_indexes;
 }
 
+static void refuse_repetition(struct match *match)
+{
+	match_refuse_limit(match, ERROR_OBJECT_TOO_LARGE, "too many runs of a bulkWrite",
+			   "Spillway runs a bulkWrite as one command for each run of ops of one "
+			   "kind, each with the command's other fields: together they would have "
+			   "more than 256 MB; sort the ops, or split the bulkWrite");
+}
+
 static void match_runs(const struct matching *matching)
 {
 	struct match *match = matching->match;
@@ -141,6 +149,8 @@ static void match_runs(const struct matching *matching)
 	}
 	match->verdict = VERDICT_BULK_WRITE;
 	match->cache = matching->cache;
+	if (bulk_write_repeats_much(&bulk, matching->command))
+		refuse_repetition(match);
 	while (run.first + run.count < bulk.count && match->verdict != VERDICT_REFUSE) {
 		run = bulk_write_longest(&bulk, run.first + run.count);
 		match_run(matching, &bulk, run);

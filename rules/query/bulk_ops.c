@@ -405,6 +405,28 @@ static bool is_of_the_bulk(const struct element *field)
 	return false;
 }
 
+static size_t repeated_length(const struct command *client)
+{
+	struct cursor cursor;
+	struct element field;
+	size_t length = 0;
+
+	require(cursor_open(&cursor, client->body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (!is_of_the_bulk(&field))
+			length += element_raw(&field).length;
+	return length;
+}
+
+must_check bool bulk_write_repeats_much(const struct bulk_write *bulk, const struct command *client)
+{
+	size_t runs = 0;
+
+	for (size_t i = 0; i < bulk->count; i += bulk_write_longest(bulk, i).count)
+		runs++;
+	return repeated_length(client) > BULK_REPEATED_MOST / runs;
+}
+
 static bool is_left_out(const struct bulk_write *bulk, const struct bulk_command *command,
 			const struct command *client, const struct element *field)
 {

@@ -57,6 +57,12 @@ struct bulk_run {
 	size_t count;
 };
 
+/* Each run repeats the command's other fields: more bytes of them, in all longest runs together,
+ * are not written. */
+#define BULK_REPEATED_MOST (256 << 20)
+
+must_check bool bulk_write_repeats_much(const struct bulk_write *bulk,
+					const struct command *client);
 /* The longest run that begins at op `first`. */
 struct bulk_run bulk_write_longest(const struct bulk_write *bulk, size_t first);
 /* The run whose reply tells all that the client wants to know of each op: where it wants to hear of

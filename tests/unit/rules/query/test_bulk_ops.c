@@ -832,3 +832,62 @@ Test(bulk_write, the_caller_judges_each_run)
 	packet_fini(&packet);
 	shop_close(&shop);
 }
+
+static void append_document(struct buffer *out, const char *json)
+{
+	struct bytes document = made_bson(json);
+
+	buffer_append(out, document.data, document.length);
+}
+
+/* Inserts and deletes in turn, each a run of its own, beside a comment. */
+static struct buffer frame_of_runs(size_t count, size_t comment)
+{
+	static const char *const ops[] = {INSERT_LONG(0, 1), DELETE(0, 1)};
+	auto_free char *text = must_malloc(comment + 1);
+	struct buffer frame = {0};
+	size_t start = message_begin(&frame, 7, 0, 0), body, sequence;
+
+	memset(text, 'c', comment);
+	text[comment] = '\0';
+	message_begin_body(&frame);
+	body = writer_open(&frame);
+	writer_int32(&frame, "bulkWrite", 1);
+	writer_string(&frame, "comment", text);
+	writer_string(&frame, "$db", "admin");
+	writer_close(&frame, body);
+	sequence = message_begin_sequence(&frame, bytes_of("nsInfo"));
+	append_document(&frame, "{'ns': 'shop.books'}");
+	message_end_sequence(&frame, sequence);
+	sequence = message_begin_sequence(&frame, bytes_of("ops"));
+	for (size_t i = 0; i < count; i++)
+		append_document(&frame, ops[i % 2]);
+	message_end_sequence(&frame, sequence);
+	message_end(&frame, start);
+	return frame;
+}
+
+static int32_t code_of_runs(size_t count, size_t comment)
+{
+	struct shop shop = shop_open();
+	struct buffer frame = frame_of_runs(count, comment);
+	struct packet packet;
+	struct match match;
+	int32_t code;
+
+	packet_read(&packet, &frame);
+	match_packet(shop.cache, &packet, &match);
+	code = match.verdict == VERDICT_REFUSE ? (int32_t)match.refusal.code : 0;
+	packet_fini(&packet);
+	shop_close(&shop);
+	return code;
+}
+
+/* Each run is written with the command's other fields. */
+Test(bulk_write, what_all_runs_repeat_of_the_command_has_a_limit)
+{
+	cr_expect_eq(code_of_runs(100000, 2000), 0);
+	cr_expect_eq(code_of_runs(100000, 3000), ERROR_OBJECT_TOO_LARGE);
+	cr_expect_eq(code_of_runs(2, 10000000), 0);
+	cr_expect_eq(code_of_runs(2000, 10000000), ERROR_OBJECT_TOO_LARGE);
+}
