@@ -1,4 +1,5 @@
-/* Views that would give arrays short: names that the matcher refuses to read. Few, and seldom new.
+/* Views that would give arrays short: names that the matcher refuses to read. Seldom new, and as
+ * many as clients make.
  *
  * One thread sets them, any thread looks; what was set before goes once nobody looks. */
 #pragma once

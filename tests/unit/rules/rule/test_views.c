@@ -5,6 +5,8 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 #define SETS 20000
 
@@ -51,4 +53,57 @@ Test(views, what_was_set_before_goes_once_nobody_looks)
 	cr_assert_null(views_find(&views, bytes_of("shop"), bytes_of("v1")));
 	cr_assert_eq(views_find(&views, bytes_of("shop"), bytes_of("v20001")), rule);
 	views_fini(&views);
+}
+
+/* ---- very many ---- */
+
+#define MANY 100000
+#define LOOKS 20000
+#define MOST_SECONDS 1 /* some hundredths of one; a look at each view would take ten */
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static char *name_of(size_t number)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "view%zu", number);
+	return must_strndup(name, strlen(name));
+}
+
+Test(views, a_look_takes_no_longer_where_clients_have_made_very_many)
+{
+	struct short_view *known = must_calloc(MANY, sizeof(*known));
+	char **names = must_calloc(MANY, sizeof(*names));
+	double start;
+
+	for (size_t i = 0; i < MANY; i++) {
+		names[i] = name_of((i * 7) % MANY / 2);
+		known[i] = (struct short_view){i % 2 ? "shop" : "other", names[i], rule};
+	}
+	views_set(&views, known, MANY);
+	start = seconds();
+	for (size_t i = 0; i < LOOKS; i++) {
+		cr_assert_not(views_may_hold(&views, bytes_of("books")));
+		cr_assert_null(views_find(&views, bytes_of("shops"), bytes_of("view7")));
+	}
+	cr_expect_lt(seconds() - start, MOST_SECONDS);
+	for (size_t i = 0; i < MANY; i++) {
+		struct bytes database = bytes_of(known[i].database), name = bytes_of(names[i]);
+
+		cr_assert_eq(views_find(&views, database, name), rule);
+		cr_assert(views_may_hold(&views, name));
+		free(names[i]);
+	}
+	cr_assert_null(views_find(&views, bytes_of("shop"), bytes_of("view")));
+	cr_assert_not(views_may_hold(&views, (struct bytes){(const uint8_t *)"view7\0", 6}));
+	views_fini(&views);
+	free(names);
+	free(known);
 }
