@@ -107,7 +107,7 @@ struct edit_place {
 	struct packet listed;  /* the reply to TILES, which is looked into */
 	struct buffer batches; /* struct place_batch: those that count */
 	struct buffer pieces;  /* struct place_piece: what of them counts, in order */
-	size_t next;           /* in `batches`: HITS come in their order */
+	size_t next;           /* in `batches`: where the next document is likely to be */
 	struct buffer copies;  /* documents, one behind the other */
 	size_t inserted;       /* of `copies`, in bytes */
 	struct buffer marked;  /* {_id} of the batches that they stand for */

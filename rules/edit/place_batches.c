@@ -6,6 +6,8 @@
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/own_fields.h"
 
+#include <stdlib.h>
+
 #define ANSWER_MOST 40000000 /* bytes of a document that findAndModify answers with */
 #define ROOM_LEFT 8          /* what leaves such a part of a document free is folded back */
 #define NUMBERS (1 << 30)    /* of copies; as many more are left for those of one edit */
@@ -15,6 +17,7 @@ struct place_batch {
 	struct counted counted;
 	size_t first; /* of its pieces, counted from 1; 0: it has none */
 	bool asked;   /* an element of it meets the condition, in whichever piece */
+	size_t by_id; /* the number of the batch that stands here in the order of `_id`s */
 };
 
 /* The documents of a reply. */
@@ -52,6 +55,35 @@ static bool list_batch(struct edit_place *place, struct bytes document, const st
 	return true;
 }
 
+static int compare_ids(const struct element *one, const struct element *other)
+{
+	struct bytes a = element_raw(one), b = element_raw(other);
+
+	if (a.length != b.length)
+		return a.length < b.length ? -1 : 1;
+	return memcmp(a.data, b.data, a.length);
+}
+
+static int by_id(const void *one, const void *other)
+{
+	return compare_ids(&(*(struct place_batch *const *)one)->id,
+			   &(*(struct place_batch *const *)other)->id);
+}
+
+static void sort_batches(struct edit_place *place)
+{
+	size_t count = place->batches.length / sizeof(struct place_batch);
+	struct place_batch *batches = (void *)place->batches.data;
+	struct place_batch **sorted = must_calloc(count + 1, sizeof(struct place_batch *));
+
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = &batches[i];
+	qsort(sorted, count, sizeof(struct place_batch *), by_id);
+	for (size_t i = 0; i < count; i++)
+		batches[i].by_id = (size_t)(sorted[i] - batches);
+	free(sorted);
+}
+
 must_check bool place_list(struct edit *edit, struct packet *reply)
 {
 	struct edit_place *place = &edit->place;
@@ -68,28 +100,47 @@ must_check bool place_list(struct edit *edit, struct packet *reply)
 		if (document.type != BSON_BYTE_DOCUMENT ||
 		    !list_batch(place, document.value, edit_rule(edit)))
 			return false;
+	sort_batches(place);
 	return step == CURSOR_END;
 }
 
-/* Which one a document of a reply is; NULL: none of them. HITS and LENGTHS come in the order of
- * TILES, as long as they are found by one index. */
+static struct place_batch *search_batch(struct edit_place *place, const struct element *id)
+{
+	struct place_batch *batches = (void *)place->batches.data;
+	size_t from = 0, to = place->batches.length / sizeof(struct place_batch);
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		struct place_batch *batch = &batches[batches[middle].by_id];
+		int order = compare_ids(id, &batch->id);
+
+		if (order == 0)
+			return batch;
+		if (order > 0)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return NULL;
+}
+
+/* Which one a document of a reply is; NULL: none of them. Replies mostly come in the order of
+ * TILES. One that mongod finds by an index on the array does not. */
 static struct place_batch *find_batch(struct edit_place *place, struct bytes document)
 {
 	size_t count = place->batches.length / sizeof(struct place_batch);
-	struct place_batch *batches = (void *)place->batches.data;
+	struct place_batch *batches = (void *)place->batches.data, *batch = NULL;
 	struct element id;
 
 	if (!document_find(document, "_id", &id))
 		return NULL;
-	for (size_t i = 0; i < count; i++) {
-		struct place_batch *batch = &batches[(place->next + i) % count];
-
-		if (bytes_equal(element_raw(&batch->id), element_raw(&id))) {
-			place->next = (size_t)(batch - batches) + 1;
-			return batch;
-		}
-	}
-	return NULL;
+	if (place->next < count && compare_ids(&batches[place->next].id, &id) == 0)
+		batch = &batches[place->next];
+	else
+		batch = search_batch(place, &id);
+	if (batch)
+		place->next = (size_t)(batch - batches) + 1;
+	return batch;
 }
 
 static bool take_lengths(struct edit_place *place, const struct packet *reply)
