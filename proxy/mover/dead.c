@@ -20,8 +20,10 @@ struct dead *dead_pop(struct dead_look *looking)
 {
 	struct dead *dead = looking->found;
 
-	if (dead)
+	if (dead) {
 		looking->found = dead->next;
+		dead->next = NULL;
+	}
 	return dead;
 }
 
@@ -301,4 +303,78 @@ void dead_keep(struct dead *dead, const struct dead_look *looking)
 			memmove(dead->dead.all[kept++], dead->dead.all[i], 16);
 	}
 	dead->dead.count = kept;
+}
+
+/* ---- those that wait: as many as documents are edited in gc_delay ---- */
+
+void dead_heap_fini(struct dead_heap *heap)
+{
+	for (size_t i = 0; i < heap->count; i++)
+		dead_free(heap->all[i]);
+	free(heap->all);
+	*heap = (struct dead_heap){0};
+}
+
+static size_t bytes_of_dead(const struct dead *dead)
+{
+	return dead->link.length + dead->dead.count * sizeof(*dead->dead.all);
+}
+
+static bool is_full(const struct dead_heap *heap, const struct dead *dead)
+{
+	return heap->count == DEAD_HEAP_MAX || heap->bytes + bytes_of_dead(dead) > DEAD_HEAP_BYTES;
+}
+
+must_check bool dead_heap_put(struct dead_heap *heap, struct dead *dead)
+{
+	size_t place = heap->count;
+
+	if (is_full(heap, dead))
+		return false;
+	if (heap->count == heap->room) {
+		heap->room = heap->room ? 2 * heap->room : 16;
+		heap->all = must_realloc(heap->all, heap->room * sizeof(struct dead *));
+	}
+	heap->count++;
+	heap->bytes += bytes_of_dead(dead);
+	for (; place > 0 && heap->all[(place - 1) / 2]->due > dead->due; place = (place - 1) / 2)
+		heap->all[place] = heap->all[(place - 1) / 2];
+	heap->all[place] = dead;
+	return true;
+}
+
+/* The last one, down from the first place. */
+static void sink(struct dead_heap *heap)
+{
+	struct dead *dead = heap->all[heap->count];
+	size_t place = 0, child;
+
+	while ((child = 2 * place + 1) < heap->count) {
+		if (child + 1 < heap->count && heap->all[child + 1]->due < heap->all[child]->due)
+			child++;
+		if (heap->all[child]->due >= dead->due)
+			break;
+		heap->all[place] = heap->all[child];
+		place = child;
+	}
+	heap->all[place] = dead;
+}
+
+struct dead *dead_heap_take(struct dead_heap *heap, int64_t now)
+{
+	struct dead *first;
+
+	if (dead_heap_due(heap) > now || heap->count == 0)
+		return NULL;
+	first = heap->all[0];
+	heap->count--;
+	heap->bytes -= bytes_of_dead(first);
+	if (heap->count > 0)
+		sink(heap);
+	return first;
+}
+
+int64_t dead_heap_due(const struct dead_heap *heap)
+{
+	return heap->count > 0 ? heap->all[0]->due : INT64_MAX;
 }

@@ -62,3 +62,23 @@ must_check enum link_result dead_ask_owner(struct link *link, struct mover_targe
 bool dead_may_go(const struct dead *dead);
 /* Keeps those that are dead, and none if that can't be told. */
 void dead_keep(struct dead *dead, const struct dead_look *looking);
+
+/* ---- those that wait until they may be removed ---- */
+
+#define DEAD_HEAP_MAX 100000
+#define DEAD_HEAP_BYTES (64 << 20) /* of `_id`s, which clients choose, and of generations */
+
+/* By the time when they are due. */
+struct dead_heap {
+	struct dead **all;
+	size_t count, room;
+	size_t bytes;
+};
+
+void dead_heap_fini(struct dead_heap *heap);
+/* Takes `dead` over; false, and it stays the caller's, where the heap is full. */
+must_check bool dead_heap_put(struct dead_heap *heap, struct dead *dead);
+/* One that is due, for the caller; NULL: there is none. */
+struct dead *dead_heap_take(struct dead_heap *heap, int64_t now);
+/* When the first is due; INT64_MAX: there is none. */
+int64_t dead_heap_due(const struct dead_heap *heap);

@@ -9,13 +9,11 @@
 
 #include <stdlib.h>
 
-#define WAITING_MAX 100000
 #define PAGE_MAX 1000
 
 struct gc {
 	struct mover *mover;
-	struct dead *waiting; /* by due */
-	size_t count;
+	struct dead_heap waiting;
 };
 
 struct gc *gc_new(struct mover *mover)
@@ -30,31 +28,17 @@ void gc_free(struct gc *gc)
 {
 	if (!gc)
 		return;
-	while (gc->waiting) {
-		struct dead *dead = gc->waiting;
-
-		gc->waiting = dead->next;
-		dead_free(dead);
-	}
+	dead_heap_fini(&gc->waiting);
 	free(gc);
 }
 
 /* Takes the entry over. */
 static void wait_for_time(struct gc *gc, struct dead *dead, uint64_t serial)
 {
-	struct dead **at = &gc->waiting;
-
-	if ((dead->dead.count == 0 && !dead->expired.any) || gc->count == WAITING_MAX) {
-		dead_free(dead); /* what is dropped here the sweep finds */
-		return;
-	}
 	dead->serial = serial;
 	dead->due = clock_now() + dead->target->rule->gc_delay_ms;
-	while (*at && (*at)->due <= dead->due)
-		at = &(*at)->next;
-	dead->next = *at;
-	*at = dead;
-	gc->count++;
+	if ((dead->dead.count == 0 && !dead->expired.any) || !dead_heap_put(&gc->waiting, dead))
+		dead_free(dead); /* what is dropped here the sweep finds */
 }
 
 must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mover_work **works,
@@ -310,13 +294,9 @@ static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t 
 
 int64_t gc_sweep_out(struct gc *gc, struct link *link, int64_t now)
 {
-	while (gc->waiting && gc->waiting->due <= now) {
-		struct dead *dead = gc->waiting;
+	struct dead *dead;
 
-		gc->waiting = dead->next;
-		gc->count--;
-		dead->next = NULL;
+	while ((dead = dead_heap_take(&gc->waiting, now)))
 		finish(gc, link, dead, now);
-	}
-	return gc->waiting ? gc->waiting->due : INT64_MAX;
+	return dead_heap_due(&gc->waiting);
 }
