@@ -40,8 +40,8 @@ BUGS = [
     Bug("the flag is not set", "proxy", ", '@flag': {$literal: @value}", ""),
     # Garbage
     Bug("garbage stays", "proxy",
-        "	if ((dead->dead.count == 0 && !dead->expired.any) || gc->count == WAITING_MAX) {\n",
-        "	if (dead->dead.count < 1000) {\n"),
+        "	if ((dead->dead.count == 0 && !dead->expired.any) || !dead_heap_put(",
+        "	if (dead->dead.count < 1000 || !dead_heap_put("),
     Bug("what is alive is taken for garbage", "proxy",
         "		if (!holds(&looking->alive, dead->dead.all[i]))\n", ""),
     # Writing
