@@ -415,7 +415,7 @@ static size_t write_memory(const struct sequence *sequence)
 {
 	const struct sequence_write *write = const_write_of(sequence);
 
-	return write->count * sizeof(*write->documents) +
+	return write->count * sizeof(*write->documents) + write_result_memory(&write->result) +
 	       (write->editing ? edit_memory(&write->edit) : 0);
 }
 

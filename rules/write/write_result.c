@@ -6,21 +6,41 @@
 
 #include <stdlib.h>
 
-static bool add_entry(struct write_entries *entries, struct bytes document, size_t first)
+#define MADE_LEAST 256  /* bytes that a document of ours takes */
+#define REPLY_LEAST 256 /* the same of a reply beside its entries */
+
+static void append(struct write_result *result, struct write_entries *entries,
+		   struct write_entry entry)
+{
+	entries->entries =
+		must_realloc(entries->entries, (entries->count + 1) * sizeof(*entries->entries));
+	entries->entries[entries->count++] = entry;
+	result->bytes += entry.document.length;
+}
+
+static bool add_entry(struct write_result *result, struct write_entries *entries,
+		      struct bytes document, size_t first)
 {
 	struct element element;
-	int64_t index;
+	int64_t index, code = 0;
 
 	if (!document_find(document, "index", &element) || !element_integer(&element, &index) ||
 	    index < 0)
 		return false;
-	entries->entries =
-		must_realloc(entries->entries, (entries->count + 1) * sizeof(*entries->entries));
-	entries->entries[entries->count++] = (struct write_entry){first + (size_t)index, document};
+	if (entries == &result->errors && result->bytes > WRITE_RESULT_ERRORS_MOST) {
+		if (!document_find(document, "code", &element) || !element_integer(&element, &code))
+			code = 0;
+		write_result_add_error(result, first + (size_t)index, (int32_t)code,
+				       (struct bytes){0});
+		return true;
+	}
+	append(result, entries, (struct write_entry){first + (size_t)index, document});
+	result->views++;
 	return true;
 }
 
-static bool add_entries(struct write_entries *entries, const struct element *array, size_t first)
+static bool add_entries(struct write_result *result, struct write_entries *entries,
+			const struct element *array, size_t first)
 {
 	struct cursor cursor;
 	struct element element;
@@ -29,7 +49,8 @@ static bool add_entries(struct write_entries *entries, const struct element *arr
 	if (array->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, array->value))
 		return false;
 	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT)
-		if (element.type != BSON_BYTE_DOCUMENT || !add_entry(entries, element.value, first))
+		if (element.type != BSON_BYTE_DOCUMENT ||
+		    !add_entry(result, entries, element.value, first))
 			return false;
 	return step == CURSOR_END;
 }
@@ -70,9 +91,9 @@ static bool add_field(struct write_result *result, const struct element *field, 
 		return add_number(&result->modified, field);
 	}
 	if (element_is(field, "upserted"))
-		return add_entries(&result->upserted, field, first);
+		return add_entries(result, &result->upserted, field, first);
 	if (element_is(field, "writeErrors"))
-		return add_entries(&result->errors, field, first);
+		return add_entries(result, &result->errors, field, first);
 	if (element_is(field, "retriedStmtIds"))
 		return add_retried(result, field);
 	return true;
@@ -94,7 +115,7 @@ must_check bool write_result_add(struct write_result *result, struct packet *rep
 	struct cursor cursor;
 	struct element field;
 	enum cursor_step step;
-	size_t entries = result->upserted.count + result->errors.count;
+	size_t views = result->views;
 
 	if (reply->kind != PACKET_MESSAGE || !cursor_open(&cursor, reply->message.body))
 		return false;
@@ -104,7 +125,7 @@ must_check bool write_result_add(struct write_result *result, struct packet *rep
 	if (step != CURSOR_END)
 		return false;
 	keep_reply(result, reply,
-		   entries == result->upserted.count + result->errors.count &&
+		   views == result->views &&
 			   !document_find(reply->message.body, "writeConcernError", &field));
 	return true;
 }
@@ -112,17 +133,16 @@ must_check bool write_result_add(struct write_result *result, struct packet *rep
 void write_result_add_error(struct write_result *result, size_t index, int32_t code,
 			    struct bytes message)
 {
-	struct write_entries *errors = &result->errors;
 	struct buffer *document;
 
+	if (result->bytes > WRITE_RESULT_ERRORS_MOST)
+		message = bytes_of("left out: the errors before have 16 MB");
 	result->made = must_realloc(result->made, (result->made_count + 1) * sizeof(*result->made));
 	document = &result->made[result->made_count++];
 	*document = (struct buffer){0};
 	template_write_document(document, "{index: 0, code: @code, errmsg: @message}",
 				fill("code", code), fill("message", message));
-	errors->entries =
-		must_realloc(errors->entries, (errors->count + 1) * sizeof(*errors->entries));
-	errors->entries[errors->count++] = (struct write_entry){index, buffer_view(document)};
+	append(result, &result->errors, (struct write_entry){index, buffer_view(document)});
 }
 
 void write_result_forget_error(struct write_result *result, size_t index)
@@ -279,6 +299,12 @@ void write_result_append_nothing(const struct write_result *result, struct buffe
 			writer_element(out, &field);
 	writer_close(out, start);
 	message_end(out, frame);
+}
+
+size_t write_result_memory(const struct write_result *result)
+{
+	return result->bytes + result->made_count * (sizeof(*result->made) + MADE_LEAST) +
+	       result->reply_count * (sizeof(*result->replies) + REPLY_LEAST);
 }
 
 void write_result_fini(struct write_result *result)

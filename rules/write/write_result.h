@@ -7,7 +7,11 @@
 #include "protocol/cursor.h"
 #include "protocol/packet.h"
 
-/* One entry of `upserted` or `writeErrors`: a view into a kept reply. */
+/* Of errors in one result: further ones come without their words. A client chooses how long they
+ * are, and each of 100,000 statements may have one. */
+#define WRITE_RESULT_ERRORS_MOST (16 << 20)
+
+/* One entry of `upserted` or `writeErrors`: a view into a kept reply, or what was made for it. */
 struct write_entry {
 	size_t index; /* the client's */
 	struct bytes document;
@@ -27,7 +31,9 @@ struct write_result {
 	struct buffer retried; /* int32 each: the statements that history answered */
 	struct buffer *made;   /* errors of our own: each a document that `errors` looks into */
 	size_t made_count;
-	bool bare; /* nothing looks into the last reply: the next one takes its place */
+	size_t bytes; /* of all entries */
+	size_t views; /* entries that look into replies */
+	bool bare;    /* nothing looks into the last reply: the next one takes its place */
 	struct packet *replies; /* kept for the views; the last one lends its other fields */
 	size_t reply_count;
 };
@@ -46,6 +52,7 @@ void write_result_append(const struct write_result *result, struct buffer *out,
 /* What mongod answers where the write concern is {w: 0} and a reply is wanted all the same. */
 void write_result_append_nothing(const struct write_result *result, struct buffer *out,
 				 int32_t response_to);
+size_t write_result_memory(const struct write_result *result);
 void write_result_fini(struct write_result *result);
 
 /* The parts of any write's reply. Those that stand before the results; those that are put together
