@@ -79,30 +79,42 @@ static bool narrows(const struct element *stage)
 	return false;
 }
 
-static bool any_narrows(struct cursor behind)
+/* The stages behind one, which are the same for each array. */
+struct behind {
+	struct cursor stages;
+	enum unmixed_at at;
+	bool known; /* whether any of them narrows */
+	bool narrowed;
+};
+
+static bool any_narrows(struct behind *behind)
 {
+	struct cursor stages = behind->stages;
 	struct element next;
 
-	while (cursor_next(&behind, &next) == CURSOR_ELEMENT)
-		if (narrows(&next))
+	while (!behind->known && !behind->narrowed && cursor_next(&stages, &next) == CURSOR_ELEMENT)
+		behind->narrowed = narrows(&next);
+	behind->known = true;
+	return behind->narrowed;
+}
+
+static bool any_includes_below(struct cursor stages, const char *array)
+{
+	struct element value, next;
+
+	while (cursor_next(&stages, &next) == CURSOR_ELEMENT)
+		if (is_stage(&next, "$project", &value) && includes_below(value.value, array))
 			return true;
 	return false;
 }
 
-/* A $sort at the front belongs to the query, which is projected behind it. */
-static enum telling sort_stage_tells(const struct element *keys, struct cursor behind,
-				     enum unmixed_at at, const char *array)
+/* A $sort at the front belongs to the query, which is projected behind it. A projection behind a
+ * $unionWith goes into its pipeline. */
+static bool sort_is_told(struct behind *behind, const char *array)
 {
-	enum telling telling = sort_tells(keys->value, array);
-	struct element value, next;
-
-	if (telling == TELLS_NOTHING || at == UNMIXED_INNER)
-		return telling; /* a projection behind a $unionWith goes into its pipeline */
-	while (cursor_next(&behind, &next) == CURSOR_ELEMENT)
-		if ((at == UNMIXED_LATER && narrows(&next)) ||
-		    (is_stage(&next, "$project", &value) && includes_below(value.value, array)))
-			return telling;
-	return TELLS_NOTHING;
+	return behind->at == UNMIXED_INNER ||
+	       (behind->at == UNMIXED_LATER ? any_narrows(behind)
+					    : any_includes_below(behind->stages, array));
 }
 
 /* What other stages read by a path, and not by an expression. An expression knows no positions, and
@@ -128,20 +140,27 @@ static enum telling paths_tell(const struct element *stage, const char *array)
  * positions? mongod sorts by what a later projection leaves; and where it takes a pipeline's first
  * stages for a query and the stage is not among them, by what that query leaves, which projects
  * what the stages want. */
-static enum telling stage_tells(const struct element *stage, struct cursor behind,
-				enum unmixed_at at, const char *array)
+static enum telling stage_tells(const struct element *stage, struct behind *behind,
+				const char *array)
 {
+	struct cursor stages = behind->stages;
 	struct element value, next;
 	enum telling telling;
+	bool told;
 
 	if (is_stage(stage, "$project", &value) && includes_below(value.value, array))
-		return at == UNMIXED_INNER || cursor_next(&behind, &next) == CURSOR_ELEMENT
+		return behind->at == UNMIXED_INNER || cursor_next(&stages, &next) == CURSOR_ELEMENT
 			       ? TELLS_OTHERS
 			       : TELLS_NOTHING;
-	if (is_stage(stage, "$sort", &value))
-		return sort_stage_tells(&value, behind, at, array);
-	telling = paths_tell(stage, array);
-	return at == UNMIXED_INNER || any_narrows(behind) ? telling : TELLS_NOTHING;
+	if (is_stage(stage, "$sort", &value)) {
+		telling = sort_tells(value.value, array);
+		told = telling != TELLS_NOTHING && sort_is_told(behind, array);
+	} else {
+		telling = paths_tell(stage, array);
+		told = telling != TELLS_NOTHING &&
+		       (behind->at == UNMIXED_INNER || any_narrows(behind));
+	}
+	return told ? telling : TELLS_NOTHING;
 }
 
 /* ---- the stage ---- */
@@ -167,9 +186,11 @@ void unmixed_write(struct buffer *out, size_t *place, const struct element *stag
 		   struct cursor behind, enum unmixed_at at,
 		   const struct ruled_namespace *namespace)
 {
+	struct behind stages = {.stages = behind, .at = at};
+
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;
-		enum telling telling = stage_tells(stage, behind, at, rule->array);
+		enum telling telling = stage_tells(stage, &stages, rule->array);
 
 		if (telling != TELLS_NOTHING)
 			write_stage(out, place, rule, telling);
