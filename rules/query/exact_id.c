@@ -2,12 +2,14 @@
  * each text in it. */
 #include "rules/query/exact_id.h"
 
+#include "protocol/repeats.h"
 #include "protocol/writer.h"
 
 #include <stdlib.h>
 
 #define TEXT_MAX 8000 /* each byte may become two of a pattern, which takes 32764 */
 #define DOCUMENT_MAX 16000
+#define REPEATS_MAX 1000 /* bytes of a document in which a name stands twice */
 
 static bool is_text(const struct element *value)
 {
@@ -50,6 +52,7 @@ struct walk {
 		bool listed; /* it stands in an array */
 	} levels[CURSOR_MAX_DEPTH];
 	size_t depth;
+	bool repeats;       /* some name stands twice in a document */
 	struct buffer path; /* names with dots between and behind them */
 };
 
@@ -70,15 +73,16 @@ static void add_name(struct walk *walk, struct bytes name)
 }
 
 /* A path leads to this field and to no other: also not to another of its name. */
-static bool is_named(struct bytes document, const struct element *field)
+static bool is_named(const struct walk *walk, const struct element *field)
 {
+	struct bytes document = walk->levels[walk->depth - 1].document;
 	struct cursor cursor;
 	struct element other;
 
 	if (field->name.length == 0 || field->name.data[0] == '$' ||
 	    memchr(field->name.data, '.', field->name.length) || !cursor_open(&cursor, document))
 		return false;
-	while (cursor_next(&cursor, &other) == CURSOR_ELEMENT)
+	while (walk->repeats && cursor_next(&cursor, &other) == CURSOR_ELEMENT)
 		if (other.name.data != field->name.data && bytes_equal(other.name, field->name))
 			return false;
 	return true;
@@ -89,17 +93,16 @@ enum walk_step { WALK_TEXT, WALK_GOES, WALK_STUCK, WALK_END };
 /* Paths lead through an array to all of its elements: none of its texts can be named. */
 static enum walk_step take_field(struct walk *walk, const struct element *field)
 {
-	struct bytes document = walk->levels[walk->depth - 1].document;
 	bool listed = walk->levels[walk->depth - 1].listed;
 
 	switch (field->type) {
 	case BSON_BYTE_STRING:
 	case BSON_BYTE_SYMBOL:
-		return !listed && is_named(document, field) && fits_expression(field) ? WALK_TEXT
-										      : WALK_STUCK;
+		return !listed && is_named(walk, field) && fits_expression(field) ? WALK_TEXT
+										  : WALK_STUCK;
 	case BSON_BYTE_DOCUMENT:
 	case BSON_BYTE_ARRAY:
-		if (!listed && field->type == BSON_BYTE_DOCUMENT && !is_named(document, field))
+		if (!listed && field->type == BSON_BYTE_DOCUMENT && !is_named(walk, field))
 			return WALK_STUCK;
 		add_name(walk, field->name);
 		listed = listed || field->type == BSON_BYTE_ARRAY;
@@ -152,7 +155,9 @@ static bool name_texts(const struct element *id, struct buffer *out)
 	struct element text;
 
 	add_name(walk, bytes_of("_id"));
-	if (id->value.length <= DOCUMENT_MAX && open_level(walk, id->value, false))
+	walk->repeats = document_repeats_name(id->value, false);
+	if (id->value.length <= (walk->repeats ? REPEATS_MAX : DOCUMENT_MAX) &&
+	    open_level(walk, id->value, false))
 		while ((step = next_text(walk, &text)) == WALK_TEXT)
 			if (out)
 				write_text(out, walk, &text);

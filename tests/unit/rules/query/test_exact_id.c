@@ -4,6 +4,9 @@
 #include "protocol/writer.h"
 #include "rules/query/exact_id.h"
 
+#include <stdio.h>
+#include <time.h>
+
 struct named {
 	const char *id;     /* in a document */
 	const char *filter; /* NULL: it can't be named */
@@ -79,4 +82,51 @@ Test(exact_id, each_text_has_its_path_and_pattern)
 	made_expect(buffer_view(&paths), "{'_id.a': '\\\\Ax\\\\ y\\\\z', '_id.b.c': '\\\\Aé\\\\z', "
 					 "'_id.b.d.e': '\\\\A\\\\.\\\\z', '_id.f': "
 					 "'\\\\A\\\\z'}");
+}
+
+/* ---- many texts ---- */
+
+#define TEXTS 1400 /* 16,000 bytes are the most */
+#define TIMES 100
+#define MOST_SECONDS 1 /* a tenth of one; each name beside all others takes some */
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* {t0: "", t1: "", ...}, and perhaps {..., n: 1, n: 1} */
+static void write_texts(struct buffer *out, bool repeats)
+{
+	size_t document = writer_open(out), id = writer_open_document(out, "_id");
+	char name[16];
+
+	for (int i = 0; i < TEXTS; i++) {
+		snprintf(name, sizeof(name), "%x", 4096 + i);
+		writer_string(out, name, "");
+	}
+	for (int i = 0; i < 2 * repeats; i++)
+		writer_int32(out, "n", 1);
+	writer_close(out, id);
+	writer_close(out, document);
+}
+
+Test(exact_id, many_texts_are_named_in_the_time_of_as_many_looks)
+{
+	auto_buffer struct buffer once = {0}, twice = {0};
+	struct element id, repeats;
+	double start = seconds();
+
+	write_texts(&once, false);
+	write_texts(&twice, true);
+	cr_assert(document_find(buffer_view(&once), "_id", &id));
+	cr_assert(document_find(buffer_view(&twice), "_id", &repeats));
+	for (int i = 0; i < TIMES; i++) {
+		cr_assert(exact_id_possible(&id));
+		cr_assert_not(exact_id_possible(&repeats));
+	}
+	cr_expect_lt(seconds() - start, MOST_SECONDS);
 }
