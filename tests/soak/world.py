@@ -6,12 +6,14 @@ from support.balancer import Balancer
 from support.certificates import Authority
 from support.cluster import Cluster
 from support.process import wait_for
-from support.replica_set import SetSpillway, free_range, set_uri
+from support.replica_set import SetSpillway, free_range
 
 RULE = {
     "name": "books", "namespace": "soak.books", "array": "list", "threshold": 50, "settle": "10ms",
     "overflow": {"layout": "batches", "link": "book", "array": "part", "batch": {"size": 100}},
 }
+# A pooled connection that nobody used since a Spillway was killed is gone before the primary steps down.
+OPTIONS = "?replicaSet=rs0&maxIdleTimeMS=30000"
 HOLDS, REFUSED = " 1034 reload: ", " 1031 reload: "
 
 
@@ -69,9 +71,9 @@ class World(contextlib.ExitStack):
     def uri(self, arm):
         """`through` the Spillways, or `direct`."""
         if arm == "through":
-            return set_uri("127.0.0.1", self.first, 0, 1, 2) + f"&tls=true&tlsCAFile={self.authority.ca}"
-        hosts = ",".join(member.address for member in self.cluster.members)
-        return f"mongodb://{hosts}/?replicaSet=rs0&heartbeatFrequencyMS=500"
+            hosts = (f"127.0.0.1:{self.first + number}" for number in range(3))
+            return f"mongodb://{','.join(hosts)}/{OPTIONS}&tls=true&tlsCAFile={self.authority.ca}"
+        return f"mongodb://{','.join(member.address for member in self.cluster.members)}/{OPTIONS}"
 
     def reload(self, number):
         """Another threshold in both files, in turn 50 and 60. Both must hold: no upgrade begins with other rules."""
