@@ -424,7 +424,7 @@ must_check bool bulk_write_repeats_much(const struct bulk_write *bulk, const str
 
 	for (size_t i = 0; i < bulk->count; i += bulk_write_longest(bulk, i).count)
 		runs++;
-	return repeated_length(client) > BULK_REPEATED_MOST / runs;
+	return repeated_length(client) * runs > BULK_REPEATED_MOST;
 }
 
 static bool is_left_out(const struct bulk_write *bulk, const struct bulk_command *command,
