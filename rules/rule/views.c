@@ -101,7 +101,7 @@ static inline bool has_views(struct views *views)
 static int compare_text(struct bytes text, const char *name)
 {
 	size_t length = strlen(name), common = text.length < length ? text.length : length;
-	int order = memcmp(text.data, name, common);
+	int order = common > 0 ? memcmp(text.data, name, common) : 0;
 
 	return order != 0 ? order : (text.length > length) - (text.length < length);
 }
