@@ -385,7 +385,8 @@ static bool lacks_mark(struct bytes batch)
 /* A getMore of a ruled collection's change stream. */
 static bool begins_stream(const struct sequence *sequence, struct bytes cursor)
 {
-	return read_is_command(sequence, COMMAND_GET_MORE) && stream_is(cursor);
+	return read_is_command(sequence, COMMAND_GET_MORE) && stream_is(cursor) &&
+	       stream_is_told(sequence, reply_read_cursor(cursor).batch);
 }
 
 static enum sequence_outcome take_main(struct sequence *sequence,

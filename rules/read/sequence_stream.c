@@ -497,6 +497,11 @@ static bool is_outlived(const struct sequence *sequence, struct bytes batch)
 	       cursor_next(&events, &document) == CURSOR_ELEMENT && stream_is_marked(&document);
 }
 
+bool stream_is_told(const struct sequence *sequence, struct bytes batch)
+{
+	return is_exact(sequence) || is_outlived(sequence, batch);
+}
+
 /* Drivers open it anew, behind the last event that they had, under the rules of now. */
 static enum sequence_outcome end_outlived(struct sequence *sequence)
 {

@@ -223,6 +223,9 @@ size_t stream_memory(const struct stream *stream);
 bool stream_is_exact(const struct ruled_namespace *namespace);
 /* The cursor of a reply is a change stream's. */
 bool stream_is(struct bytes cursor);
+/* Its events are not those of the server: it is exact, or has outlived the rules that it was opened
+ * under, and ends. `batch`: of a getMore. */
+bool stream_is_told(const struct sequence *sequence, struct bytes batch);
 /* Takes the reply to the client's command. */
 enum sequence_outcome stream_take(struct sequence *sequence, const struct sequence_input *input);
 enum sequence_outcome stream_resume(struct sequence *sequence, const struct sequence_input *input);
