@@ -107,6 +107,13 @@ def test_rules_that_wait_for_reads_are_waited_for(spillway, direct):
     subprocess.run([program(), "reload", "--config", spillway.file], check=True, capture_output=True, timeout=60)
 
 
+def upgrade(spillway):
+    """An upgrade is refused as long as rules of a reload wait, also of one in the test before."""
+    command = [program(), "upgrade", "--config", spillway.file]
+    wait_for(lambda: subprocess.run(command, capture_output=True, timeout=60).returncode == 0, "an upgrade")
+    return spillway.upgraded()
+
+
 def test_rules_change_for_both_processes_or_not_yet(spillway, direct):
     """The process before serves a connection, and knows the rules of before."""
     def reload(rules):
@@ -123,7 +130,7 @@ def test_rules_change_for_both_processes_or_not_yet(spillway, direct):
     direct.shop.others.drop()
     direct.shop.others.insert_one({"list": list(range(9))})
     with Connection(spillway.port) as connection:
-        before = spillway.upgrade()
+        before = upgrade(spillway)
         assert reload([*rules, added])[0] == 0
         spillway.says("the process before this one still serves connections, and knows nothing of the new rules")
         assert direct.shop.others.count_documents({"_spill": {"$exists": True}}) == 0
@@ -143,7 +150,7 @@ def test_no_operation_fails(cluster, spillway, direct):
         before = []
         for _ in range(3):
             clients.go_on()
-            before.append(spillway.upgrade())
+            before.append(upgrade(spillway))
         clients.go_on()
         for process in before:
             assert process.wait(60) == 0, "drivers have left it by themselves"
