@@ -46,17 +46,16 @@ static void take_collection(void *context, struct bytes document)
  * others. */
 static enum link_result list_databases(const struct naming *naming, struct link *link)
 {
-	enum link_result result = LINK_REFUSED;
+	if (naming->of->all) {
+		enum link_result result = command_run(
+			link, "admin",
+			"{listDatabases: 1, nameOnly: true, authorizedDatabases: false}");
 
-	if (naming->of->all)
-		result = command_run(link, "admin",
-				     "{listDatabases: 1, nameOnly: true, authorizedDatabases: "
-				     "false}");
-	if (result == LINK_REFUSED && naming->of->all)
+		if (result != LINK_REFUSED)
+			return result;
 		naming->of->refused(naming->of->context, naming->rule->database);
-	return result == LINK_REFUSED
-		       ? command_run(link, "admin", "{listDatabases: 1, nameOnly: true}")
-		       : result;
+	}
+	return command_run(link, "admin", "{listDatabases: 1, nameOnly: true}");
 }
 
 static enum link_result find_databases(struct naming *naming, struct link *link)
@@ -88,20 +87,18 @@ static enum link_result find_databases(struct naming *naming, struct link *link)
 static enum link_result list_collections(struct naming *naming, struct link *link,
 					 const char *database)
 {
-	enum link_result result = LINK_DONE;
-	bool told = false;
+	enum link_result result;
 
-	if (naming->of->all)
+	if (naming->of->all) {
 		result = command_find(link, database, take_collection, naming,
 				      "{listCollections: 1, nameOnly: true}");
-	told = result == LINK_REFUSED;
-	if (told)
+		if (result != LINK_REFUSED)
+			return result;
 		naming->of->refused(naming->of->context, database);
-	if (told || !naming->of->all)
-		result = command_find(
-			link, database, take_collection, naming,
-			"{listCollections: 1, nameOnly: true, authorizedCollections: true}");
-	if (result == LINK_REFUSED && !told)
+	}
+	result = command_find(link, database, take_collection, naming,
+			      "{listCollections: 1, nameOnly: true, authorizedCollections: true}");
+	if (result == LINK_REFUSED && !naming->of->all)
 		naming->of->refused(naming->of->context, database);
 	return result;
 }
