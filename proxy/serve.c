@@ -231,12 +231,12 @@ static void poll_reload(struct server *server)
 		notify_send("READY=1");
 }
 
-/* The next signal; 0: none has come in the time that the watchdog or a reload leaves. */
-static int next_signal(const struct server *server, const sigset_t *set)
+/* The next signal; 0: none has come in the time that the watchdog, a reload or another process
+ * leaves. */
+static int next_signal(const struct server *server, const sigset_t *set, bool shared)
 {
 	const struct timespec soon = {.tv_nsec = SIGNAL_MS * 1000000L / 2};
-	bool busy =
-		server->reload.running || upgrade_runs(&server->upgrade) || takeover_before_lives();
+	bool busy = server->reload.running || upgrade_runs(&server->upgrade) || shared;
 	int number = sigtimedwait(set, NULL, busy ? &soon : watchdog_pause(server->watchdog));
 
 	return number > 0 ? number : 0;
@@ -295,7 +295,7 @@ static void await_signal(struct server *server)
 {
 	sigset_t set;
 	int number = 0;
-	bool handed_over = false;
+	bool handed_over = false, shared;
 
 	server->reload.loops = server->loops;
 	server->reload.loop_count = server->loop_count;
@@ -306,8 +306,9 @@ static void await_signal(struct server *server)
 	notify_send("READY=1\nSTATUS=accepts connections");
 	while (!ends(number) && !handed_over) {
 		watchdog_beat(server->watchdog);
-		mover_share(server->service.mover, takeover_before_lives());
-		number = next_signal(server, &set);
+		shared = takeover_before_lives();
+		mover_share(server->service.mover, shared);
+		number = next_signal(server, &set, shared);
 		obey(server, number);
 		poll_reload(server);
 		if (server->upgrade.wanted && !server->reload.running)

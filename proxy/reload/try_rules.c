@@ -27,16 +27,22 @@ static enum mover_check no_server(const struct trying *trying)
 	return MOVER_CHECK_NO_SERVER;
 }
 
+/* The first that finds what was split under this one; NULL: none does. */
+static const struct rule *find_counterpart(const struct rule_set *rules, const struct rule *rule)
+{
+	for (size_t i = 0; i < rule_set_count(rules); i++)
+		if (config_rule_finds(rule_set_at(rules, i), rule))
+			return rule_set_at(rules, i);
+	return NULL;
+}
+
 /* A rule in force that is this one, but for its name and for what may be changed at any time. */
 static bool is_in_force(struct trying *trying, const struct rule *rule)
 {
-	for (size_t i = 0; i < rule_set_count(trying->mover->reload.rules); i++) {
-		const struct rule *other = rule_set_at(trying->mover->reload.rules, i);
+	const struct rule *other = find_counterpart(trying->mover->reload.rules, rule);
 
-		if (!config_rule_finds(other, rule))
-			continue;
+	if (other)
 		return config_rule_equals(other, rule);
-	}
 	trying->fresh = true;
 	return false;
 }
@@ -105,11 +111,8 @@ static enum mover_check try_shared(struct trying *trying)
 		return MOVER_CHECK_GOOD;
 	for (size_t i = 0; i < rule_set_count(before); i++) {
 		const struct rule *rule = rule_set_at(before, i);
-		bool stays = false;
 
-		for (size_t j = 0; j < rule_set_count(trying->rules); j++)
-			stays = stays || config_rule_finds(rule, rule_set_at(trying->rules, j));
-		if (stays)
+		if (find_counterpart(trying->rules, rule))
 			continue;
 		snprintf(trying->reason, trying->size,
 			 "rule '%s' is gone or has another layout, and the process before the "
