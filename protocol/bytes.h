@@ -127,6 +127,14 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
 	return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
 }
 
+/* An order, of which nobody knows more than that equal ones are 0: the shorter one comes first. */
+static inline int bytes_order(struct bytes a, struct bytes b)
+{
+	if (a.length != b.length)
+		return a.length < b.length ? -1 : 1;
+	return a.length == 0 ? 0 : memcmp(a.data, b.data, a.length);
+}
+
 static inline bool bytes_are(struct bytes a, const char *text)
 {
 	return bytes_equal(a, (struct bytes){(const uint8_t *)text, strlen(text)});

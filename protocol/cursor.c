@@ -263,6 +263,20 @@ must_check bool document_find(struct bytes document, const char *name, struct el
 	return find_named(document, bytes_of(name), element);
 }
 
+must_check bool document_first(struct bytes document, struct element *first)
+{
+	struct cursor cursor;
+
+	return cursor_open(&cursor, document) && cursor_next(&cursor, first) == CURSOR_ELEMENT;
+}
+
+bool document_begins_with_operator(struct bytes document)
+{
+	struct element first;
+
+	return document_first(document, &first) && bytes_begin_with(first.name, "$");
+}
+
 bool document_truth(struct bytes document, const char *name)
 {
 	struct element element;

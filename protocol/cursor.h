@@ -81,6 +81,10 @@ must_check bool cursor_find(struct cursor *cursor, struct bytes name, struct ele
 /* Finds the first element of this name on the top level; false also where the document is broken
  * before it. */
 must_check bool document_find(struct bytes document, const char *name, struct element *element);
+/* The first element; false also where there is none. */
+must_check bool document_first(struct bytes document, struct element *first);
+/* Its name begins with a dollar sign, as an operator's. */
+bool document_begins_with_operator(struct bytes document);
 /* It is there, and element_truth. */
 bool document_truth(struct bytes document, const char *name);
 /* Like document_find along a dotted path through documents (not arrays). */

@@ -5,20 +5,11 @@
 #include "protocol/writer.h"
 #include "rules/rule/overflow_document.h"
 
-static bool begins_with_dollar(struct bytes document)
-{
-	struct cursor cursor;
-	struct element first;
-
-	return cursor_open(&cursor, document) && cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
-	       first.name.length > 0 && first.name.data[0] == '$';
-}
-
 bool target_may_be_id(const struct element *value)
 {
 	return value->type != BSON_BYTE_UNDEFINED && value->type != BSON_BYTE_REGEX &&
 	       value->type != BSON_BYTE_ARRAY &&
-	       !(value->type == BSON_BYTE_DOCUMENT && begins_with_dollar(value->value));
+	       !(value->type == BSON_BYTE_DOCUMENT && document_begins_with_operator(value->value));
 }
 
 /* Who gets the documents. */

@@ -13,16 +13,13 @@ struct array_filter {
 static bool name_within(struct bytes filter, struct bytes *name, int nested)
 {
 	struct element first, branch;
-	struct cursor cursor;
 	const uint8_t *dot;
 
-	if (!cursor_open(&cursor, filter) || cursor_next(&cursor, &first) != CURSOR_ELEMENT)
+	if (!document_first(filter, &first))
 		return false;
 	if (bytes_begin_with(first.name, "$"))
 		return nested < NESTED_MOST && first.type == BSON_BYTE_ARRAY &&
-		       cursor_open(&cursor, first.value) &&
-		       cursor_next(&cursor, &branch) == CURSOR_ELEMENT &&
-		       branch.type == BSON_BYTE_DOCUMENT &&
+		       document_first(first.value, &branch) && branch.type == BSON_BYTE_DOCUMENT &&
 		       name_within(branch.value, name, nested + 1);
 	*name = first.name;
 	dot = memchr(name->data, '.', name->length);
@@ -36,17 +33,10 @@ must_check bool array_filter_name(struct bytes filter, struct bytes *name)
 	return name_within(filter, name, 0);
 }
 
-static int compare_names(struct bytes one, struct bytes other)
-{
-	if (one.length != other.length)
-		return one.length < other.length ? -1 : 1;
-	return memcmp(one.data, other.data, one.length);
-}
-
 static int by_name(const void *a, const void *b)
 {
 	const struct array_filter *one = a, *other = b;
-	int order = compare_names(one->name, other->name);
+	int order = bytes_order(one->name, other->name);
 
 	return order != 0 ? order : one->place < other->place ? -1 : one->place > other->place;
 }
@@ -90,7 +80,7 @@ static const struct array_filter *find(const struct array_filters *filters, stru
 	while (from < to) {
 		size_t middle = from + (to - from) / 2;
 
-		if (compare_names(filters->sorted[middle].name, name) < 0)
+		if (bytes_order(filters->sorted[middle].name, name) < 0)
 			from = middle + 1;
 		else
 			to = middle;

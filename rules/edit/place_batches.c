@@ -57,11 +57,7 @@ static bool list_batch(struct edit_place *place, struct bytes document, const st
 
 static int compare_ids(const struct element *one, const struct element *other)
 {
-	struct bytes a = element_raw(one), b = element_raw(other);
-
-	if (a.length != b.length)
-		return a.length < b.length ? -1 : 1;
-	return memcmp(a.data, b.data, a.length);
+	return bytes_order(element_raw(one), element_raw(other));
 }
 
 static int by_id(const void *one, const void *other)

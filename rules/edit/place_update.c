@@ -63,13 +63,6 @@ static bool is_field(struct bytes name)
 	       bytes_are(name, "$nor");
 }
 
-static bool first_of(struct bytes document, struct element *first)
-{
-	struct cursor cursor;
-
-	return cursor_open(&cursor, document) && cursor_next(&cursor, first) == CURSOR_ELEMENT;
-}
-
 /* An element that is an array is looked into by the operators, and not by $elemMatch: its batch is
  * always concerned. */
 #define OR_ARRAY "{@array: {$elemMatch: {$type: 'array'}}}"
@@ -113,7 +106,7 @@ static bool add_condition(struct place_update *place, const struct rule *rule,
 	}
 	if (condition->type != BSON_BYTE_DOCUMENT)
 		return add_equal(place, rule, condition);
-	if (first_of(condition->value, &first) && begins_with_dollar(first.name) &&
+	if (document_first(condition->value, &first) && begins_with_dollar(first.name) &&
 	    !is_field(first.name)) {
 		if (!all_are(condition->value, is_plain_operator))
 			return false;
@@ -199,7 +192,7 @@ static bool add_filter(struct place_update *place, const struct rule *rule, stru
 	struct element first;
 	struct bytes subject;
 
-	if (!array_filter_name(filter, &subject) || !first_of(filter, &first))
+	if (!array_filter_name(filter, &subject) || !document_first(filter, &first))
 		return false;
 	if (bytes_equal(first.name, subject))
 		return add_element(place, rule, filter, &first);

@@ -112,21 +112,13 @@ static void enter(struct words *words, enum level_kind kind, const struct elemen
 
 /* ---- $all of an element ---- */
 
-static bool first_of(struct bytes document, struct element *first)
-{
-	struct cursor cursor;
-
-	return cursor_open(&cursor, document) && cursor_next(&cursor, first) == CURSOR_ELEMENT;
-}
-
 /* A document that mongod takes for operators, and not for a value: its first name begins with a
  * dollar sign, and it is no DBRef. */
 static bool holds_operators(const struct element *value)
 {
-	struct element first, part;
+	struct element part;
 
-	return value->type == BSON_BYTE_DOCUMENT && first_of(value->value, &first) &&
-	       first.name.length > 0 && first.name.data[0] == '$' &&
+	return value->type == BSON_BYTE_DOCUMENT && document_begins_with_operator(value->value) &&
 	       !document_find(value->value, "$ref", &part) &&
 	       !document_find(value->value, "$id", &part) &&
 	       !document_find(value->value, "$db", &part);
@@ -151,7 +143,7 @@ static bool holds_mask(const struct element *element)
 /* {$elemMatch: ...}; mongod looks at nothing behind it. */
 static bool is_element_match(const struct element *item, struct element *match)
 {
-	return item->type == BSON_BYTE_DOCUMENT && first_of(item->value, match) &&
+	return item->type == BSON_BYTE_DOCUMENT && document_first(item->value, match) &&
 	       element_is(match, "$elemMatch");
 }
 
@@ -160,7 +152,7 @@ static bool may_be_operator(const struct element *item)
 {
 	struct element first;
 
-	return item->type == BSON_BYTE_DOCUMENT && first_of(item->value, &first) &&
+	return item->type == BSON_BYTE_DOCUMENT && document_first(item->value, &first) &&
 	       first.name.length > 0 && first.name.data[0] == '$' && !element_is(&first, "$ref") &&
 	       !element_is(&first, "$id") && !element_is(&first, "$db");
 }

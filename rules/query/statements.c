@@ -137,15 +137,6 @@ must_check bool statement_parse(struct bytes document, struct statement *stateme
 	return true;
 }
 
-static bool is_operators(struct bytes document)
-{
-	struct cursor cursor;
-	struct element first;
-
-	return cursor_open(&cursor, document) && cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
-	       first.name.length > 0 && first.name.data[0] == '$';
-}
-
 /* A value that equals itself only, whatever the collation. */
 static bool pins(const struct element *value, bool collated)
 {
@@ -158,7 +149,7 @@ static bool pins(const struct element *value, bool collated)
 	case BSON_BYTE_SYMBOL:
 		return !collated;
 	case BSON_BYTE_DOCUMENT:
-		return !collated && !is_operators(value->value);
+		return !collated && !document_begins_with_operator(value->value);
 	default:
 		return true;
 	}
@@ -168,7 +159,7 @@ static bool pinned_value(const struct element *value, bool collated, struct elem
 {
 	struct element equal;
 
-	if (value->type == BSON_BYTE_DOCUMENT && is_operators(value->value) &&
+	if (value->type == BSON_BYTE_DOCUMENT && document_begins_with_operator(value->value) &&
 	    document_find(value->value, "$eq", &equal))
 		value = &equal;
 	if (!pins(value, collated))

@@ -52,15 +52,6 @@ static int64_t length_within(struct bytes path, const struct element *value,
 		       : -1;
 }
 
-static bool names_operators(struct bytes update)
-{
-	struct cursor cursor;
-	struct element first;
-
-	return cursor_open(&cursor, update) && cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
-	       first.name.length > 0 && first.name.data[0] == '$';
-}
-
 int64_t update_whole_length(const struct element *u, const struct rule *rule)
 {
 	static const struct bytes whole = {0};
@@ -70,7 +61,7 @@ int64_t update_whole_length(const struct element *u, const struct rule *rule)
 
 	if (u->type != BSON_BYTE_DOCUMENT || !changes_open(&changes, u->value))
 		return -1;
-	if (!names_operators(u->value))
+	if (!document_begins_with_operator(u->value))
 		return length_within(whole, u, rule);
 	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
 		if (path_covers(change.path, rule->array) && bytes_are(change.verb, "$set"))
