@@ -138,7 +138,9 @@ static void splice_harmless(struct buffer *out, size_t *place, const void *conte
 	template_write(out, writer_index(name, (*place)++), "{}"); /* $and takes no empty array */
 }
 
-/* mongod puts the documents together and judges the filter on what clients would see. */
+/* mongod puts the documents together and judges the filter on what clients would see. Arrays that
+ * the write does not concern stay as they are stored: the filter does not read them, and one of
+ * them may be damaged or edited in place. */
 static void splice_whole(struct buffer *out, size_t *place, const void *context)
 {
 	const struct edit *edit = context;
@@ -149,7 +151,8 @@ static void splice_whole(struct buffer *out, size_t *place, const void *context)
 	reassemble_write_stages(out, place, edit->namespace,
 				(struct reassembly){state ? REASSEMBLE_STATE : REASSEMBLE_VALUES,
 						    one, .strict = element_truth(strict),
-						    .damage = edit->search.damage});
+						    .damage = edit->search.damage,
+						    .only = edit->concerned});
 	filter_write_match(out, place, edit_filter_left(edit), FILTER_AT_START);
 }
 

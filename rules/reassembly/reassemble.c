@@ -246,12 +246,17 @@ void reassemble_write_unset(struct buffer *out, size_t *place,
 void reassemble_write_stages(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace, struct reassembly how)
 {
+	bool first = true;
+
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		struct part part = {.namespace = namespace,
 				    .target = &namespace->targets[i],
 				    .how = how,
-				    .first = i == 0};
+				    .first = first};
 
+		if (how.only && !how.only[i])
+			continue;
+		first = false;
 		part.single = how.single && part.target->rule->overflow.layout == RULE_ELEMENTS;
 		snprintf(part.joined, sizeof(part.joined), JOINED_IN ".%zu", i);
 		snprintf(part.again, sizeof(part.again), JOINED_IN ".again%zu", i);

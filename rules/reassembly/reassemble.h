@@ -52,6 +52,7 @@ struct reassembly {
 	 * unset for the next of its name, until a document is made of what is left. */
 	bool sets_hidden;
 	enum reassemble_damage damage;
+	const bool *only; /* for each target: whether its array is put together; NULL: all are */
 };
 void reassemble_write_stages(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace, struct reassembly how);

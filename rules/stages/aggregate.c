@@ -77,8 +77,11 @@ static bool shows_names_only(const struct command *command, const struct probe *
 static struct reassembly reassembly_of(const struct pipeline *pipeline, enum reassemble_use use,
 				       bool single)
 {
-	return (struct reassembly){use, single, pipeline->foreign.strict, pipeline->task->computes,
-				   pipeline->foreign.damage};
+	return (struct reassembly){.use = use,
+				   .single = single,
+				   .strict = pipeline->foreign.strict,
+				   .sets_hidden = pipeline->task->computes,
+				   .damage = pipeline->foreign.damage};
 }
 
 static void put_together(struct pipeline *pipeline, enum reassemble_use use, bool single)

@@ -10,7 +10,10 @@ from support.editions import array_of, edit_in_place, empty, raised, without
 from support.operate import RULE, spill
 
 pytestmark = pytest.mark.share(3)
-RULES = [{**RULE, "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
+QUIET = {"gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}
+RULES = [{**RULE, **QUIET},
+         {"name": "marks", "namespace": "shop.books", "array": "marks", "threshold": 1, **QUIET,
+          "overflow": {"collection": "marks_tails", "link": "book", "array": "part"}}]
 WHOLE = list(range(20))
 ANOTHER = [50, 51]
 
@@ -215,6 +218,37 @@ def test_a_write_by_an_element_folds_it_back(books, shop, value):
     assert books.find_one({"_id": "big"}, {"list": 1, "x": 1}) == {
         "_id": "big", "list": whole, **({"x": 1} if value in whole else {})}
     assert "_spill" not in shop.books.find_one({"_id": "big"})
+
+
+@pytest.fixture
+def marked(shop):
+    """Another array of the document is spilled, and was not edited in place."""
+    state = {"g": Binary(uuid4().bytes), "h": 1, "n": 2}
+    shop.marks_tails.delete_many({})
+    shop.marks_tails.insert_one({"book": "big", "part": [8, 9], "_spill": {"g": state["g"], "p": 0, "i": 1}})
+    shop.books.update_one({"_id": "big"}, {"$set": {"marks": [7], "_spill.marks": state}})
+
+
+@pytest.mark.parametrize("update", [{"$set": {"x": 1}}, {"$push": {"marks": 10}}, {"$pull": {"marks": 8}},
+                                    {"$set": {"marks": 5}}])
+@pytest.mark.parametrize("names", [{"_id": "big"}, {}], ids=["one", "search"])
+@pytest.mark.parametrize("many", [False, True], ids=["update_one", "update_many"])
+def test_a_write_by_another_array_leaves_it_alone(books, shop, marked, update, names, many):
+    """mongod would not put the edited array together, and the write does not read it."""
+    whole = edit(shop)
+    write = books.update_many if many else books.update_one
+    assert write({**names, "marks": {"$in": [9]}}, update).modified_count == 1
+    found = books.find_one({"_id": "big"}, {"list": 1, "marks": 1, "x": 1})
+    marks = {"$push": [7, 8, 9, 10], "$pull": [7, 9]}.get(next(iter(update)), update.get("$set", {}).get("marks", [7, 8, 9]))
+    assert found == {"_id": "big", "list": whole, "marks": marks, **({"x": 1} if update == {"$set": {"x": 1}} else {})}
+    assert shop.books.find_one({"_id": "big"})["_spill"]["list"].keys() >= {"e"}
+
+
+def test_the_other_array_decides_which_document_is_first(books, shop, marked):
+    whole = edit(shop)
+    found = books.find_one_and_update(
+        {"_id": "big"}, {"$set": {"marks": {"x": 1}}}, sort=[("marks.x", -1)], return_document=True)
+    assert (found["list"], found["marks"]) == (whole, {"x": 1})
 
 
 def test_the_whole_array_may_be_set(books, shop):
