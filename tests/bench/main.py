@@ -10,7 +10,7 @@ import platform
 import resource
 import sys
 
-from bench import costs, crowd, edits, moving, pushes, reads, relay, spill, tls
+from bench import costs, crowd, edits, moving, pushes, reads, relay, spill, streams, tls
 from bench.table import print_detail, print_table
 from support import share
 
@@ -48,6 +48,7 @@ ROWS = {
     "migrate-speed": moving.migrate_speed,
     "migrate-latency": moving.migrate_latency,
     "undo-speed": moving.undo_speed,
+    "change-streams": streams.event_rows,
 }
 DESCRIPTORS = 10_400  # two for each of 5,000 connections, and some
 BETTER = 20_000       # two for each of 9,900
@@ -71,13 +72,14 @@ class Scale:
     costly: int = 20_000               # documents of the rows `costs`
     costly_outliers: int = 200         # among them
     undone: int = 20_000               # outliers that are moved and folded back
+    events: int = 20_000               # of a change stream
     hot: int = 10_000                  # pushes to one document while mongod's CPU is counted
     garbage: str = "1s"                # until it is cleared: not while a burst is measured
     beside: bool = True                # strace and valgrind watch the other proxies too
 
 
 SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, idle_tls=100, hostile=50, big=1, long=20_000,
-              found=2000, documents=2000, outliers=10, costly=1000, costly_outliers=4, undone=500, hot=400,
+              found=2000, documents=2000, outliers=10, costly=1000, costly_outliers=4, undone=500, events=1000, hot=400,
               garbage="0s", beside=False)
 TWINS = ("merged-instructions",)  # not in a smoke of all: it runs as `instructions` does
 # What an ordinary run of all tests leaves out: these do what others do, and take more than half of the time.
