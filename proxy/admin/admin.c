@@ -34,6 +34,7 @@ struct admin {
 	struct guard guard;
 	struct crowd *crowd;
 	char *policy;
+	bool only_1_3; /* of TLS: a reload does not change it */
 };
 
 /* Who is slow, or says nothing, may not keep a probe of /healthz out for long; nor may all that one
@@ -333,6 +334,7 @@ static enum MHD_Result admin_on_request(void *context, struct MHD_Connection *co
 		result = respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
 	else
 		result = respond_get(admin, connection, url);
+	admin->status.config = NULL; /* a reload may free it from here on */
 	pthread_mutex_unlock(&admin->service->reading);
 	return result;
 }
@@ -380,17 +382,15 @@ static bool resolve(const struct config *config, struct sockaddr_storage *addres
 	return false;
 }
 
-/* The options for TLS end at once if there is none. */
-/* `socket`: where it listens, if that is there already; else -1. */
+/* The options for TLS end at once if there is none. `socket`: where it listens, if that is there
+ * already; else -1. */
 static struct MHD_Daemon *start_daemon(struct admin *admin, const struct admin_files *files,
 				       const struct sockaddr_storage *address, int socket)
 {
 	/* Not select: it knows no descriptor beyond 1,023. */
 	unsigned flags = MHD_USE_EPOLL;
-	const struct config *config = admin->status.config;
-	const char *versions = config->admin.tls.only_1_3
-				       ? "NORMAL:-VERS-ALL:+VERS-TLS1.3"
-				       : "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+	const char *versions = admin->only_1_3 ? "NORMAL:-VERS-ALL:+VERS-TLS1.3"
+					       : "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 	struct MHD_OptionItem tls[] = {
 		{MHD_OPTION_END, 0, NULL},
 		{MHD_OPTION_HTTPS_MEM_KEY, 0, files->key},
@@ -428,7 +428,7 @@ static struct admin *admin_new(struct service *service)
 		return NULL;
 	}
 	admin->service = service;
-	admin->status = (struct status){config,
+	admin->status = (struct status){NULL, /* each request's */
 					service->mover,
 					service->places,
 					&service->paused,
@@ -438,6 +438,7 @@ static struct admin *admin_new(struct service *service)
 	admin->guard = (struct guard){&config->admin, admin->files.token};
 	admin->crowd = crowd_new();
 	admin->policy = status_page_policy();
+	admin->only_1_3 = config->admin.tls.only_1_3;
 	return admin;
 }
 

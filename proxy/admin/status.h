@@ -9,7 +9,7 @@
 #include "proxy/upstream/target.h"
 
 struct status {
-	const struct config *config;
+	const struct config *config; /* while a request is answered */
 	struct mover *mover;
 	const struct places *places;
 	const _Atomic int64_t *paused; /* listeners that have no descriptors */

@@ -13,6 +13,7 @@ import pytest
 
 from support.certificates import Authority
 from support.peer import Relay
+from support.process import wait_for
 from wire.conftest import RULES
 
 pytestmark = pytest.mark.share(1)
@@ -324,6 +325,22 @@ def test_tls_has_a_least_version(authority, least, spoken):
         assert spillway.admin("/rules")[0] == 200
         spillway.admin_headers = {}
         assert spillway.admin("/rules")[0] == 401 and spillway.admin("/healthz") == (200, "ok\n")
+
+
+def test_another_certificate_is_taken_when_nobody_has_asked_for_a_while(authority):
+    """The configuration that the latest request saw is gone by then: SIGHUP asks nothing of the admin address."""
+    with secured(authority=authority, token=TOKEN, tls={"min_version": "1.3"}) as spillway:
+        for count in (1, 2):
+            spillway.hang_up()
+            wait_for(lambda: spillway.said().count(" 1034 reload: ") == count, "the file to be taken")
+            assert count == 2 or spillway.admin("/rules")[0] == 200
+        cert, key, _ = authority.sign("another")
+        spillway.settings["admin"]["tls"].update(cert=str(cert), key=str(key))
+        spillway.write_file()
+        spillway.hang_up()
+        spillway.says(" 1035 reload: 'admin.tls.key' is ")
+        assert [version for version in VERSIONS[2:] if speaks(spillway.admin_port, version)] == ["-tls1_3"]
+        assert spillway.admin("/rules")[0] == 200
 
 
 def test_nobody_else_can_be_taken_for_it(authority):
