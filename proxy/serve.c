@@ -84,10 +84,11 @@ static bool probe_addresses(const struct config *config)
 	return true;
 }
 
-/* Every entry of `listen` that has a server. */
+/* Every entry of `listen` that has a server. By the configuration of the start: no reload changes
+ * the entries, and none waits for this thread before it frees a configuration. */
 static bool open_listeners(struct server *server, char *reason, size_t size)
 {
-	const struct config *config = server->service.config;
+	const struct config *config = server->reload.first;
 	struct listener_place *places = must_calloc(config->listen_count, sizeof(*places));
 	size_t count = 0;
 	bool good;

@@ -1,6 +1,8 @@
 """`replica_set`: members are found from a seed, and each has a listener as long as it exists."""
 
+import functools
 import json
+import socket
 import subprocess
 
 import pymongo
@@ -8,6 +10,7 @@ import pytest
 from pymongo.errors import PyMongoError
 
 from support.cluster import Cluster, Mongod
+from support.failing import HeldNames
 from support.process import free_port, wait_for
 from support.replica_set import PORTS, SetSpillway
 from support.spillway import program
@@ -79,6 +82,36 @@ def test_a_listener_appears_and_disappears_with_its_member(cluster, spillway, fo
         wait_for(lambda: client.nodes == spillway.nodes(0, 1, 2), "three members again")
     open_one.close()
     spillway.says(f"member '{fourth.address}' (_id 3) is gone")
+
+
+def test_files_that_are_read_meanwhile_keep_no_listener_from_its_member():
+    """What opens the listener holds no configuration that a reload frees: its name is looked up for long."""
+    names = HeldNames()
+    environment = {**names.environment, "MALLOC_PERTURB_": "165"}
+    with Cluster(members=2) as cluster, SetSpillway(f"mongodb://{cluster.primary.address}/", [RULE], host="set.test",
+                                                    environment=environment) as made:
+        listens = functools.partial(accepts, made.first + 1)
+        reload(made, 1)
+        remove(cluster, cluster.members[1])
+        wait_for(lambda: not listens(), "the listener to close")
+        names.set(held=1, asked=0)
+        add(cluster, cluster.members[1], _id=1)
+        wait_for(lambda: names.get("asked"), "the listener's name to be looked up")
+        reload(made, 2)
+        names.set(held=0)
+        wait_for(listens, "the listener to open again")
+        assert " 1012 " not in made.said()
+    names.close()
+
+
+def accepts(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def reload(spillway, count):
+    spillway.hang_up()
+    wait_for(lambda: spillway.said().count(" 1034 reload: ") == count, "the file to be taken")
 
 
 def test_a_hidden_member_has_a_listener_that_no_driver_finds_by_itself(cluster, spillway, fourth):

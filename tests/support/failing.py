@@ -1,4 +1,5 @@
-"""Libraries that are preloaded into Spillway: memory or sockets fail as a test says, or turns of loops are measured.
+"""Libraries that are preloaded into Spillway: memory or sockets fail as a test says, names are looked up slowly, or
+turns of loops are measured.
 
     failing = Failing("malloc")
     with Relay(RULES, wrapper=failing.wrapper) as relay:
@@ -29,7 +30,8 @@ class Preloaded:
         with open(path, "r+b") as file:
             self.memory = mmap.mmap(file.fileno(), 0)
         library = build_folder() / "tests" / f"lib{name}.so"
-        self.wrapper = ["env", f"LD_PRELOAD={library}", f"{name.upper()}={path}"]
+        self.environment = {"LD_PRELOAD": str(library), name.upper(): str(path)}
+        self.wrapper = ["env", *(f"{key}={value}" for key, value in self.environment.items())]
 
     def set(self, **values):
         for name, value in values.items():
@@ -46,6 +48,13 @@ class Preloaded:
 class Failing(Preloaded):
     def __init__(self, name):
         super().__init__(f"failing_{name}", FIELDS[name])
+
+
+class HeldNames(Preloaded):
+    """Names below .test are this machine, and who looks one up waits while they are held."""
+
+    def __init__(self):
+        super().__init__("held_names", ("held", "let", "asked"))
 
 
 class Turns(Preloaded):
