@@ -139,7 +139,8 @@ must_check enum link_result link_find_kept(struct link *link, const char *databa
 					   struct bytes command, link_document each, void *context,
 					   struct replies *replies);
 void replies_free(struct replies *replies);
-/* As link_find for a command with singleBatch: the first document; `found` is false without one. */
+/* As link_find, of the first document alone, a view until the next command; `found` is false
+ * without one. */
 must_check enum link_result link_find_one(struct link *link, const char *database,
 					  struct bytes command, struct bytes *document,
 					  bool *found);

@@ -74,9 +74,15 @@ void replies_free(struct replies *replies)
 	*replies = (struct replies){0};
 }
 
-/* `replies`: NULL where none is kept. */
+/* What becomes of the replies. All zeros: each goes with the next. */
+struct keeping {
+	struct replies *replies; /* NULL: none is kept */
+	const bool *enough;      /* once true, no more is asked for, and the reply stays. NULL: all
+				    is */
+};
+
 static enum link_result find_all(struct link *link, const char *database, struct bytes command,
-				 link_document each, void *context, struct replies *replies)
+				 link_document each, void *context, const struct keeping *keeping)
 {
 	auto_free char *collection = NULL;
 	enum link_result result = link_run(link, database, command);
@@ -88,10 +94,14 @@ static enum link_result find_all(struct link *link, const char *database, struct
 			link->dead = true;
 			return LINK_LOST;
 		}
-		if (replies)
-			keep_body(link, replies);
+		if (keeping->replies)
+			keep_body(link, keeping->replies);
 		if (id == 0)
 			break;
+		if (keeping->enough && *keeping->enough) {
+			kill_cursor(link, database, id, collection);
+			break;
+		}
 		result = get_more(link, database, id, collection);
 		if (result == LINK_LOST)
 			kill_cursor(link, database, id, collection);
@@ -102,14 +112,15 @@ static enum link_result find_all(struct link *link, const char *database, struct
 must_check enum link_result link_find(struct link *link, const char *database, struct bytes command,
 				      link_document each, void *context)
 {
-	return find_all(link, database, command, each, context, NULL);
+	return find_all(link, database, command, each, context, &(struct keeping){0});
 }
 
 must_check enum link_result link_find_kept(struct link *link, const char *database,
 					   struct bytes command, link_document each, void *context,
 					   struct replies *replies)
 {
-	return find_all(link, database, command, each, context, replies);
+	return find_all(link, database, command, each, context,
+			&(struct keeping){.replies = replies});
 }
 
 struct first {
@@ -129,7 +140,8 @@ must_check enum link_result link_find_one(struct link *link, const char *databas
 					  struct bytes command, struct bytes *document, bool *found)
 {
 	struct first first = {0};
-	enum link_result result = link_find(link, database, command, keep_first, &first);
+	const struct keeping keeping = {.enough = &first.found};
+	enum link_result result = find_all(link, database, command, keep_first, &first, &keeping);
 
 	if (result != LINK_DONE)
 		return result;

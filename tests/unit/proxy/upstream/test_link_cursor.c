@@ -41,3 +41,22 @@ Test(link_cursor, a_cursor_of_a_lost_link_is_killed_over_another)
 	expect_lost(pass_by, (const char *const[]){OPEN_CURSOR, SCRIPTED_CUT, "{'ok': 1.0}", NULL},
 		    NULL);
 }
+
+/* Whatever the server leaves open: a getMore's reply would take the place of the one that has it.
+ */
+Test(link_cursor, the_first_document_stays_where_the_server_has_more)
+{
+	struct scripted script;
+	struct bytes document;
+	bool found;
+	int64_t id;
+
+	scripted_begin(&script, SCRIPTED_MEMBER,
+		       (const char *const[]){OPEN_CURSOR, "{'ok': 1.0}", NULL});
+	cr_assert_eq(link_find_one(script.link, "shop", made_bson("{'find': 'books'}"), &document,
+				   &found),
+		     LINK_DONE);
+	cr_assert(found && document_find_integer(document, "_id", &id));
+	cr_assert_eq(id, 1);
+	scripted_end(&script);
+}
