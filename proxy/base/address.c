@@ -49,30 +49,39 @@ static void address_on_resolved(uv_getaddrinfo_t *request, int status, struct ad
 
 static const struct addrinfo tcp_hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 
-void address_resolve(uv_loop_t *loop, const char *address,
-		     void (*done)(void *context, const struct sockaddr *address), void *context)
+static struct resolution *tell(void (*done)(void *context, const struct sockaddr *address),
+			       void *context, const struct sockaddr *address)
+{
+	done(context, address);
+	return NULL;
+}
+
+struct resolution *address_resolve(uv_loop_t *loop, const char *address,
+				   void (*done)(void *context, const struct sockaddr *address),
+				   void *context)
 {
 	struct sockaddr_storage result;
 	struct resolution *resolution;
 	char host[256];
 	const char *port;
 
-	if (!split(address, host, sizeof(host), &port)) {
-		done(context, NULL);
-		return;
-	}
-	if (numeric(host, atoi(port), &result)) {
-		done(context, (struct sockaddr *)&result);
-		return;
-	}
+	if (!split(address, host, sizeof(host), &port))
+		return tell(done, context, NULL);
+	if (numeric(host, atoi(port), &result))
+		return tell(done, context, (struct sockaddr *)&result);
 	resolution = must_calloc(1, sizeof(*resolution));
 	resolution->done = done;
 	resolution->context = context;
 	if (uv_getaddrinfo(loop, &resolution->request, address_on_resolved, host, port,
 			   &tcp_hints) == 0)
-		return;
+		return resolution;
 	free(resolution);
-	done(context, NULL);
+	return tell(done, context, NULL);
+}
+
+void address_give_up(struct resolution *resolution)
+{
+	(void)uv_cancel((uv_req_t *)(void *)&resolution->request);
 }
 
 must_check bool address_resolve_now(const char *address, struct sockaddr_storage *result)

@@ -6,10 +6,16 @@
 
 #include <uv.h>
 
+/* A name that is being looked up. */
+struct resolution;
 /* Calls `done` with the address, at once where the host is numeric, else from the loop; NULL where
- * it can't be resolved. */
-void address_resolve(uv_loop_t *loop, const char *address,
-		     void (*done)(void *context, const struct sockaddr *address), void *context);
+ * it can't be resolved. Returns NULL where `done` has been called already. */
+struct resolution *address_resolve(uv_loop_t *loop, const char *address,
+				   void (*done)(void *context, const struct sockaddr *address),
+				   void *context);
+/* Nobody needs it any more: if it has not been begun, it will not be. `done` is called all the
+ * same, from the loop. */
+void address_give_up(struct resolution *resolution);
 /* The same, blocking: for listeners, before anything runs. False where it can't be resolved. */
 must_check bool address_resolve_now(const char *address, struct sockaddr_storage *result);
 /* Whether only this machine can connect to it. */

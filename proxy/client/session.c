@@ -2,6 +2,7 @@
  * together. */
 #include "proxy/client/session.h"
 
+#include "proxy/base/address.h"
 #include "proxy/base/ballast.h"
 #include "proxy/base/log.h"
 #include "proxy/base/spare_memory.h"
@@ -213,6 +214,8 @@ void session_close(struct session *session, enum session_end how)
 	session_cut_sequence(session);
 	if (session->works)
 		atomic_fetch_sub(&session->loop->service->working, 1);
+	if (session->server.resolution)
+		address_give_up(session->server.resolution);
 	session_close_stream(&session->client, how);
 	session_close_stream(&session->server, how);
 }

@@ -78,6 +78,7 @@ static void session_on_resolved(void *context, const struct sockaddr *address)
 	struct session *session = context;
 
 	session->pinned = false;
+	session->server.resolution = NULL;
 	if (session->state == SESSION_CLOSING) {
 		session_free_if_gone(session);
 		return;
@@ -103,8 +104,8 @@ static void session_open_upstream(struct session *session)
 {
 	session_init_stream(session, &session->server);
 	session->pinned = true; /* the resolver holds on to the session */
-	address_resolve(&session->loop->uv, session_server_name(session), session_on_resolved,
-			session);
+	session->server.resolution = address_resolve(
+		&session->loop->uv, session_server_name(session), session_on_resolved, session);
 }
 
 static void session_fail_secured(struct session *session, const struct stream *stream,

@@ -18,6 +18,7 @@ struct stream {
 	uv_tcp_t tcp;                   /* data: the session */
 	struct tls *tls;                /* NULL: plain bytes */
 	struct stream_waiting *waiting; /* what the kernel has not taken; NULL: nothing */
+	struct resolution *resolution;  /* the other end's name is looked up; NULL: it is not */
 	uint32_t
 		answered; /* TLS's own answers since the other end last took all that was written */
 	bool shaking;     /* the handshake of TLS is under way */

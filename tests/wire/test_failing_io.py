@@ -6,9 +6,10 @@ import threading
 import pytest
 
 from support import frames
-from support.failing import Failing
+from support.failing import Failing, HeldNames
 from support.frames import message
 from support.peer import Relay
+from support.process import wait_for
 from wire.conftest import RULES
 from wire.test_merge import FIND, batch, found, spilled, whole
 
@@ -103,3 +104,25 @@ def test_whoever_waits_is_accepted_in_the_end(relay, failing, error):
     assert failing.get("failed") > 0
     for session in sessions:
         assert exchange(session, PASSES, REPLIES) == (PASSES, REPLIES)
+
+
+def test_of_connections_that_have_gone_no_name_is_looked_up():
+    """They would keep the others, and the end of the process, waiting where no DNS answers."""
+    names, count = HeldNames(), 40
+    relay = Relay(RULES, wrapper=names.wrapper)
+    listen = relay.spillway.settings["listen"][0]
+    listen["server"] = listen["server"].replace("127.0.0.1", "server.test")
+    with relay:
+        asked = names.get("asked")
+        names.set(held=1, let=asked)
+        clients = [relay.client() for _ in range(count)]
+        wait_for(lambda: relay.spillway.metrics()["spillway_connections_open"] == count, "all connections")
+        for client in clients:
+            client.reset()
+        wait_for(lambda: names.get("asked") > asked, "a name to be looked up")
+        relay.spillway.process.terminate()
+        relay.spillway.says("draining")
+        names.set(held=0)
+        assert relay.spillway.process.wait(60) == 0
+        assert names.get("asked") - asked < count / 2
+    names.close()
