@@ -47,12 +47,17 @@ void packet_rename(struct packet *packet, int32_t request_id)
 {
 	struct buffer *frame = packet_compressed(packet) ? &packet->unpacked : &packet->raw;
 
-	store_int32(packet->raw.data + 4, request_id);
 	store_int32(frame->data + 4, request_id);
 	if (packet->message.flags & MESSAGE_CHECKSUM_PRESENT)
 		store_int32(
 			frame->data + frame->length - 4,
 			(int32_t)checksum_crc32c((struct bytes){frame->data, frame->length - 4}));
+	if (packet_compressed(packet)) {
+		packet->raw.length = 0;
+		compressed_pack(buffer_view(frame), packet->compressor, &packet->raw);
+		if (packet->raw.length == 0) /* no memory to pack it */
+			buffer_append(&packet->raw, frame->data, frame->length);
+	}
 	packet->header.request_id = packet->message.header.request_id = request_id;
 }
 

@@ -33,8 +33,8 @@ static inline bool packet_compressed(const struct packet *packet)
 {
 	return packet->unpacked.length > 0;
 }
-/* Gives an OP_MSG another id, in its bytes, too: they may go out as they are. (Of a compressed one,
- * a checksum inside stays that of the other id.) */
+/* Gives an OP_MSG another id, in its bytes, too: they may go out as they are. So does what was
+ * stored into packet_frame before. */
 void packet_rename(struct packet *packet, int32_t request_id);
 void packet_fini(struct packet *packet);
 /* The same for a packet that holds credentials: its bytes are overwritten. */

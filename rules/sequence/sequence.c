@@ -293,10 +293,14 @@ bool sequence_may_stream(const struct sequence *sequence)
 must_check bool sequence_streams(struct sequence *sequence, struct packet *next)
 {
 	uint8_t *answer = (uint8_t *)(uintptr_t)sequence->output.data; /* ours, or `held` */
+	const struct element *cursor = &sequence->match.command.first;
 	int64_t id;
 
-	if (!sequence_may_stream(sequence) || !answers_with_more(sequence->output, &id))
+	if (!sequence_may_stream(sequence) || cursor->type != BSON_BYTE_INT64 ||
+	    !answers_with_more(sequence->output, &id))
 		return false;
+	/* Behind a batch that was cut, another cursor goes on. */
+	memcpy((uint8_t *)(uintptr_t)cursor->value.data, &id, sizeof(id));
 	store_int32(answer + FRAME_HEADER_LENGTH,
 		    load_int32(answer + FRAME_HEADER_LENGTH) | MESSAGE_MORE_TO_COME);
 	*next = packet_steal(&sequence->request);

@@ -17,7 +17,7 @@ from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
 from support.stored import store
-from support.wire import Connection
+from support.wire import EXHAUST_ALLOWED, MORE_TO_COME, Connection
 
 RULE = {
     "name": "fat", "namespace": "shop.fat", "array": "list", "threshold": 2, "sweep": "off", "settle": "10m",
@@ -182,6 +182,25 @@ def test_drivers_go_on_by_themselves(clients, way):
     kinds = {"cursor_type": pymongo.CursorType.EXHAUST} if way == "cursor" else {"batch_size": 3}
     cursor = clients[1].shop.fat.find({"layout": "untold"}, **kinds).sort("number", 1)
     assert list(cursor) == everything
+
+
+@pytest.mark.parametrize("size", [6, COUNT])
+def test_a_stream_goes_on_behind_a_cut(servers, size):
+    """Behind a cut another cursor has the rest: the stream's next part comes from that one."""
+    numbers, parts = [], []
+    with Connection(servers[1][0].port) as connection:
+        first = decode(connection.call(encode({**find("untold", batchSize=1), "$db": "shop"})).body)["cursor"]
+        more = {"getMore": Int64(first["id"]), "collection": "fat", "batchSize": size, "$db": "shop"}
+        connection.send(encode(more), flags=EXHAUST_ALLOWED)
+        goes_on = True
+        while goes_on:
+            reply = connection.receive()
+            goes_on = reply.flags & MORE_TO_COME
+            batch = decode(reply.body)["cursor"]["nextBatch"]
+            assert batch == [expected("untold", document["number"]) for document in batch]
+            parts.append([document["number"] for document in batch])
+            numbers += parts[-1]
+    assert numbers == list(range(1, COUNT)) and parts[0] == [1, 2, 3], parts
 
 
 def test_raw_batches_hold_whole_documents(clients):

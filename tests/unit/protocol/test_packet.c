@@ -69,9 +69,12 @@ Test(packet, a_renamed_packet_has_its_id_everywhere)
 				    .packed = packed,
 				    .compressor = COMPRESSOR_SNAPPY,
 				    .checksum = true};
-		struct packet packet = made_packet(made_frame(&made));
+		struct packet packet = made_packet(made_frame(&made)), sent;
 		struct frame_header header;
+		struct element ping;
 
+		cr_assert(document_find(packet.message.body, "ping", &ping));
+		store_int32((uint8_t *)(uintptr_t)ping.value.data, 5);
 		packet_rename(&packet, 0x12345678);
 		cr_assert_eq(packet.header.request_id, 0x12345678);
 		cr_assert_eq(packet.message.header.request_id, 0x12345678);
@@ -80,6 +83,13 @@ Test(packet, a_renamed_packet_has_its_id_everywhere)
 		cr_assert_eq(frame_next(packet_frame(&packet), &header), FRAME_READY);
 		cr_assert_eq(header.request_id, 0x12345678);
 		cr_assert(checksum_matches(packet_frame(&packet)));
+		packet_read(&sent, &packet.raw);
+		cr_assert_eq(sent.kind, PACKET_MESSAGE);
+		cr_assert_eq(packet_compressed(&sent), packed == 1);
+		cr_assert(checksum_matches(packet_frame(&sent)));
+		cr_assert(document_find(sent.message.body, "ping", &ping));
+		cr_assert_eq(load_int32(ping.value.data), 5);
+		packet_fini(&sent);
 		packet_fini(&packet);
 	}
 }

@@ -379,10 +379,12 @@ Test(sequence_read, the_server_streams_no_replies_as_helpers_need_the_connection
 	play_close(&play);
 }
 
-/* By other rules, the next getMore may go out as it is: its bytes have the id that is answered. */
-Test(sequence_read, the_next_request_of_a_stream_has_its_id_in_its_bytes)
+/* By other rules, the next getMore may go out as it is: its bytes have the id that is answered, and
+ * the cursor that the answer names. */
+Test(sequence_read, the_next_request_of_a_stream_has_its_ids_in_its_bytes)
 {
-	struct packet next;
+	struct packet next, sent;
+	struct element cursor;
 
 	for (int packed = 0; packed < 2; packed++) {
 		struct made made = {.body = "{'getMore': {'$numberLong': '9'}, 'collection': "
@@ -392,11 +394,19 @@ Test(sequence_read, the_next_request_of_a_stream_has_its_id_in_its_bytes)
 				    .compressor = COMPRESSOR_ZLIB};
 
 		play_request(&play, made, VERDICT_READ);
-		play_reply(&play, OPEN("'nextBatch': [{'_id': 1}]"));
+		play_reply(&play, "{'cursor': {'nextBatch': [{'_id': 1}], 'id': {'$numberLong': "
+				  "'77'}, 'ns': 'shop.books'}, 'ok': 1.0}");
 		cr_assert_eq(play.outcome, SEQUENCE_DONE);
 		cr_assert(sequence_streams(play.sequence, &next));
 		cr_assert_eq(next.header.request_id, load_int32(play.sequence->output.data + 4));
-		cr_assert_eq(load_int32(next.raw.data + 4), next.header.request_id);
+		cr_assert(document_find(next.message.body, "getMore", &cursor));
+		cr_assert_eq(load_int64(cursor.value.data), 77);
+		packet_read(&sent, &next.raw);
+		cr_assert_eq(packet_compressed(&sent), packed == 1);
+		cr_assert_eq(sent.header.request_id, next.header.request_id);
+		cr_assert(document_find(sent.message.body, "getMore", &cursor));
+		cr_assert_eq(load_int64(cursor.value.data), 77);
+		packet_fini(&sent);
 		packet_fini(&next);
 		play_close(&play);
 	}
