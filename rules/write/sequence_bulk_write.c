@@ -114,8 +114,11 @@ static enum sequence_outcome resume_child(struct sequence *sequence,
 	struct buffer frame = {0};
 
 	child->next_request_id = sequence->next_request_id;
+	child->end.own = sequence->end.own;
 	outcome = sequence_resume(child, input);
 	sequence->next_request_id = child->next_request_id;
+	sequence->end.own = child->end.own;
+	sequence->end.holds = child->end.holds;
 	if (outcome != SEQUENCE_DONE) {
 		sequence->output = child->output;
 		sequence->move.note = child->move.note;

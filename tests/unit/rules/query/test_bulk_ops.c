@@ -535,6 +535,44 @@ Test(bulk_write, an_update_that_needs_the_whole_array_runs_its_edit)
 	play_close(&play);
 }
 
+#define STATE "'_spill': {'f': {'g': " G1 ", 'h': 2, 'n': 3}}"
+#define FOUND(documents) \
+	"{'cursor': {'firstBatch': [" documents "], 'id': {'$numberLong': '0'}, 'ns': 'shop.x'}, " \
+	"'ok': 1.0}"
+
+/* Up to an edit in place, of which a server that is no member of a set knows nothing. */
+static void edit_in_place(void)
+{
+	play_reply(&play, "{'n': 0, 'nModified': 0, 'ok': 1.0}");
+	play_reply(&play, FOUND("{'_id': 1, " STATE "}"));
+	play_reply(&play, FOUND("{'book': 1, '_spill': {'g': " G1 ", 'p': 0, 'i': 1}, 'more': "
+				"[3, 4, 5]}"));
+	play_reply(&play, "{'ok': 0.0, 'code': 10334, 'errmsg': 'too large'}");
+	cr_assert(play.sequence->end.holds);
+	play_reply(&play, "{'ok': 0.0, 'code': 20, 'errmsg': 'x'}"); /* to its first command */
+	cr_assert(play.sequence->end.holds);
+	play_reply(&play, "{'ok': 0.0, 'code': 20, 'errmsg': 'x'}"); /* to its end */
+	cr_assert_not(play.sequence->end.holds);
+}
+
+/* The caller goes on with it where the client has gone, and keeps its session. */
+Test(bulk_write, a_transaction_of_an_edit_in_place_is_known)
+{
+	struct sequence_session first;
+
+	begin(BULK("{'update': 0, 'filter': {'_id': 1}, 'updateMods': {'$pull': {'f': 2}}}, "
+		   "{'update': 0, 'filter': {'_id': 1}, 'updateMods': {'$pull': {'f': 3}}}",
+		   ALL LOOSE));
+	edit_in_place();
+	first = play.sequence->end.own;
+	cr_assert_eq(first.number, 1);
+	edit_in_place();
+	cr_assert_eq(play.sequence->end.own.number, 2);
+	cr_assert_arr_eq(play.sequence->end.own.id, first.id, sizeof(first.id));
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	play_close(&play);
+}
+
 Test(bulk_write, a_push_that_is_refused_for_its_size_has_its_tail_moved)
 {
 	begin(BULK(PUSH(0, 1), ALL));
