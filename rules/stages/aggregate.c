@@ -31,6 +31,7 @@ struct pipeline {
 	const struct probe *probe; /* may be NULL */
 	size_t place;
 	const struct aggregate_task *task;
+	const bool *concerned;  /* for each target: its array is put together */
 	bool sorted;            /* before anything is put together */
 	bool later;             /* of the client's stages others than $match have been written */
 	bool pushed;            /* mongod may run a group here in its other engine */
@@ -81,7 +82,8 @@ static struct reassembly reassembly_of(const struct pipeline *pipeline, enum rea
 				   .single = single,
 				   .strict = pipeline->foreign.strict,
 				   .sets_hidden = pipeline->task->computes,
-				   .damage = pipeline->foreign.damage};
+				   .damage = pipeline->foreign.damage,
+				   .only = pipeline->concerned};
 }
 
 static void put_together(struct pipeline *pipeline, enum reassemble_use use, bool single)
@@ -558,6 +560,7 @@ void aggregate_write(struct buffer *out, const struct command *command,
 						.database = task->database,
 						.strict = task->strict,
 						.damage = task->damage}};
+	auto_free bool *concerned = must_calloc(task->namespace->target_count, sizeof(*concerned));
 	bool natural = !aggregate_is_one(command) && aggregate_sorts_naturally(command);
 	bool hintless = natural || aggregate_drops_hint(command, task->namespace, probe);
 	struct cursor cursor;
@@ -568,6 +571,9 @@ void aggregate_write(struct buffer *out, const struct command *command,
 		write_time(out, task);
 		return;
 	}
+	for (size_t i = 0; i < task->namespace->target_count; i++)
+		concerned[i] = aggregate_concerns(command, task->namespace, i);
+	pipeline.concerned = concerned;
 	writer_renamed(out, "aggregate", &command->first);
 	write_pipeline(&pipeline, task->stage);
 	if (!aggregate_is_one(command) || probe)

@@ -168,6 +168,38 @@ enum aggregate_need aggregate_need(const struct command *command,
 		       : AGGREGATE_NEEDS_DOCUMENTS;
 }
 
+static bool keys_read(const struct element *keys, const struct ruled_namespace *namespace)
+{
+	return keys->type == BSON_BYTE_DOCUMENT &&
+	       reads_of_keys(keys->value, namespace).kind != READS_NOTHING;
+}
+
+/* A find, count or distinct. */
+static bool query_concerns(const struct command *command, const struct ruled_namespace *one)
+{
+	const struct element filter = aggregate_filter(command, 0, NULL);
+
+	return aggregate_need(command, one) != AGGREGATE_NEEDS_NOTHING ||
+	       (filter.type == BSON_BYTE_DOCUMENT &&
+		reads_of_filter(filter.value, one).kind != READS_NOTHING) ||
+	       keys_read(&command->fields[FIELD_MIN], one) ||
+	       keys_read(&command->fields[FIELD_MAX], one);
+}
+
+bool aggregate_concerns(const struct command *command, const struct ruled_namespace *namespace,
+			size_t target)
+{
+	struct ruled_namespace one = *namespace;
+
+	one.targets = &namespace->targets[target];
+	one.target_count = 1;
+	if (keys_read(&command->fields[FIELD_HINT], &one))
+		return true;
+	return aggregate_is_one(command)
+		       ? !stages_suffice(command->fields[FIELD_PIPELINE].value, &one)
+		       : query_concerns(command, &one);
+}
+
 /* ---- fields ---- */
 
 /* mongod takes few hints beside a $natural sort, and no other field in it. */

@@ -35,6 +35,10 @@ enum aggregate_need {
 enum aggregate_need aggregate_need(const struct command *command,
 				   const struct ruled_namespace *namespace);
 
+/* The array of the namespace's target has to be whole for it. */
+bool aggregate_concerns(const struct command *command, const struct ruled_namespace *namespace,
+			size_t target);
+
 /* The command is an aggregate itself. */
 bool aggregate_is_one(const struct command *command);
 /* An option is there, and no empty document. */

@@ -246,6 +246,27 @@ def test_a_write_by_another_array_leaves_it_alone(books, shop, marked, update, a
     assert "e" in shop.books.find_one({"_id": "big"})["_spill"]["list"]
 
 
+BY_MARKS = {
+    "a find": lambda books: books.find_one({"marks": {"$size": 3}}, {"marks": 1}) == {"_id": "big", "marks": [7, 8, 9]},
+    "a find without the arrays": lambda books: list(books.find({"marks.1": 8}, {"_id": 1})) == [{"_id": "big"}],
+    "a sort": lambda books: [each["_id"] for each in books.find({}, {"_id": 1}).sort("marks", -1)] == ["big", "other"],
+    "a part": lambda books: books.find_one({"marks": 9}, {"marks.$": 1}) == {"_id": "big", "marks": [9]},
+    "a count": lambda books: books.database.command("count", "books", query={"marks": {"$size": 3}})["n"] == 1,
+    "count_documents": lambda books: books.count_documents({"marks": {"$size": 3}}) == 1,
+    "a $group": lambda books: list(books.aggregate([
+        {"$group": {"_id": None, "marks": {"$sum": {"$size": {"$ifNull": ["$marks", []]}}}}}]))[0]["marks"] == 3,
+    "a $project": lambda books: list(books.aggregate([
+        {"$sort": {"_id": 1}}, {"$project": {"marks": 1}}, {"$unwind": "$marks"}, {"$count": "n"}])) == [{"n": 3}],
+    "a distinct": lambda books: books.distinct("marks", {"marks": {"$gt": 7}}) == [7, 8, 9],
+}
+
+
+@pytest.mark.parametrize("name", BY_MARKS)
+def test_a_read_of_another_array_does_not_need_it(books, shop, marked, name):
+    edit(shop)
+    assert BY_MARKS[name](books)
+
+
 def test_the_other_array_decides_which_document_is_first(books, shop, marked):
     whole = edit(shop)
     found = books.find_one_and_update(
