@@ -31,6 +31,7 @@
 
 #define BALLAST_OF_LOOP ((size_t)64 << 20) /* bytes */
 #define SIGNAL_MS 100                      /* how often it is looked for while the servers are */
+#define LATE_MS 1000                       /* behind the deadline of the drain */
 #define LEAVE_MS 15000                     /* what ending takes besides the drain, at most */
 #define MICROSECONDS 1000                  /* of a millisecond */
 
@@ -170,12 +171,21 @@ static void tell_listeners(const struct server *server)
 				 places_server(server->service.places, i));
 }
 
+/* Who still waits for the mover behind the drain's deadline waits for a server that hangs. */
 static void stop_loops(struct server *server)
 {
+	const struct service *service = &server->service;
+	struct timespec until =
+		clock_timespec(clock_now() + service->config->limits.drain_ms + LATE_MS);
+
 	for (size_t i = 0; i < server->loop_count; i++)
 		loop_start_drain(server->loops[i]);
-	for (size_t i = 0; i < server->loop_count; i++)
+	for (size_t i = 0; i < server->loop_count; i++) {
+		if (pthread_clockjoin_np(server->threads[i], NULL, CLOCK_MONOTONIC, &until) == 0)
+			continue;
+		mover_end(service->mover);
 		pthread_join(server->threads[i], NULL);
+	}
 }
 
 static void free_loops(struct server *server)

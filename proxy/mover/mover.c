@@ -218,7 +218,7 @@ static void join_or_cut(struct mover *mover, pthread_t thread, int64_t until)
 	}
 }
 
-void mover_stop(struct mover *mover)
+void mover_end(struct mover *mover)
 {
 	int64_t until = clock_now() + LINK_ANSWER_MS;
 
@@ -230,6 +230,13 @@ void mover_stop(struct mover *mover)
 	mover_queue_close(mover->garbage);
 	for (size_t i = 0; i < mover->threads.count; i++)
 		join_or_cut(mover, mover->threads.all[i], until);
+	mover->threads.count = 0;
+	tend_list_close(mover->tended);
+}
+
+void mover_stop(struct mover *mover)
+{
+	mover_end(mover);
 	mover_queue_free(mover->rounds);
 	mover_queue_free(mover->garbage);
 	gc_free(mover->gc);

@@ -15,7 +15,10 @@ struct target_view;
 /* Makes the threads; they connect and check by themselves and keep trying. What `reach` names must
  * outlive the mover. */
 struct mover *mover_start(const struct reach *reach, struct metrics *metrics);
-/* Ends rounds between two commands and joins the threads. */
+/* Ends rounds between two commands and joins the threads. Who waits is told that nothing was done;
+ * what is asked for later is not done. */
+void mover_end(struct mover *mover);
+/* The same, if it has not ended, and frees it. */
 void mover_stop(struct mover *mover);
 
 /* For a reload, by one thread. Nobody is at work on any target, from now until mover_release.

@@ -14,11 +14,7 @@
 #define LARGE_PART 16 /* of max_bytes: an append that is no ordinary one */
 /* Appended since the last move: far from 16 MB even twice. */
 #define HEAVY_BYTES (4LL * 1000 * 1000)
-#define UNSETTLED_FIRST_MS 1000
-#define UNSETTLED_LAST_MS 60000
 #define ABSENT_MS 100
-#define PAUSE_FIRST_MS 10
-#define PAUSE_LAST_MS 5000
 #define ROOMS 32768 /* a power of two */
 #define ROOM_MS 60000
 
@@ -350,7 +346,7 @@ bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,
 	struct mover_work *work;
 
 	pthread_mutex_lock(&queue->lock);
-	work = entry_of(queue, &subject, now);
+	work = queue->closed ? NULL : entry_of(queue, &subject, now);
 	if (work) {
 		waiter->next = work->waiters;
 		work->waiters = waiter;
@@ -454,28 +450,6 @@ size_t mover_queue_take(struct mover_queue *queue, int64_t now, struct mover_wor
 	return count;
 }
 
-/* Doubled from 10 ms up to 5 s, and then anything up to that, so that two movers don't meet again
- * and again. */
-static int64_t pause_after(int64_t tries)
-{
-	int64_t most = tries < 9 ? PAUSE_FIRST_MS << tries : PAUSE_LAST_MS;
-
-	return 1 + (int64_t)arc4random_uniform((uint32_t)most);
-}
-
-/* An entry that may have a write which can't be seen yet is looked at 1, 2, 4, ... s after it. */
-static bool look_again(const struct mover_work *work, int64_t now, int64_t *due)
-{
-	int64_t past = now - work->unsettled.from, after = UNSETTLED_FIRST_MS;
-
-	if (!work->unsettled.expected || past >= UNSETTLED_LAST_MS)
-		return false;
-	while (after <= past)
-		after *= 2;
-	*due = work->unsettled.from + (after < UNSETTLED_LAST_MS ? after : UNSETTLED_LAST_MS);
-	return true;
-}
-
 static bool comes_back(struct mover_work *work, enum mover_outcome outcome, int64_t now,
 		       int64_t *due)
 {
@@ -496,7 +470,7 @@ static bool comes_back(struct mover_work *work, enum mover_outcome outcome, int6
 			*due = clock_now();
 		return true;
 	case MOVER_RETRY:
-		later = now + pause_after(work->tries++);
+		later = now + work_pause(work->tries++);
 		/* fallthrough */
 	case MOVER_ABSENT:
 		*due = work->state == WORK_TOUCHED && work->due > later ? work->due : later;
@@ -505,7 +479,7 @@ static bool comes_back(struct mover_work *work, enum mover_outcome outcome, int6
 		work->outlier = work->waiters != NULL;
 		work->tries = 0;
 		if (work->state != WORK_TOUCHED)
-			return look_again(work, now, due);
+			return work_looks_again(work, now, due);
 		*due = work->due;
 		return true;
 	}
@@ -593,7 +567,29 @@ void mover_queue_wake(struct mover_queue *queue)
 	wake_all(queue, &queue->woken);
 }
 
+/* All waiters, taken out of their entries. */
+static struct mover_waiter *take_waiters(struct mover_queue *queue)
+{
+	struct mover_waiter *all = NULL, **last;
+
+	for (size_t i = 0; i <= queue->mask; i++)
+		for (struct mover_work *work = queue->slots[i]; work; work = work->next) {
+			for (last = &work->waiters; *last; last = &(*last)->next)
+				continue;
+			*last = all;
+			all = work->waiters;
+			work->waiters = NULL;
+		}
+	return all;
+}
+
 void mover_queue_close(struct mover_queue *queue)
 {
+	struct mover_waiter *waiters;
+
 	wake_all(queue, &queue->closed);
+	pthread_mutex_lock(&queue->lock);
+	waiters = take_waiters(queue);
+	pthread_mutex_unlock(&queue->lock);
+	work_tell(waiters, false);
 }

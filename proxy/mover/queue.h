@@ -143,5 +143,6 @@ size_t mover_queue_count(struct mover_queue *queue);
 /* Sleeps until `until`, or until something may be due earlier, or until it is woken. */
 void mover_queue_wait(struct mover_queue *queue, int64_t until);
 void mover_queue_wake(struct mover_queue *queue);
-/* No wait sleeps from now on. */
+/* No wait sleeps from now on. Whoever waits for a move, and whoever asks for one, is told that
+ * nothing was moved. */
 void mover_queue_close(struct mover_queue *queue);

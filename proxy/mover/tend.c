@@ -27,6 +27,7 @@ struct tending {
 struct tend_list {
 	pthread_mutex_t lock;
 	struct tending *first, **last;
+	bool closed;
 };
 
 struct tend_list *tend_list_new(void)
@@ -52,25 +53,20 @@ static void tending_end(struct tending *tending, bool tended)
 	free(tending);
 }
 
-void tend_list_free(struct tend_list *list)
-{
-	while (list->first) {
-		struct tending *tending = list->first;
-
-		list->first = tending->next;
-		tending_end(tending, false);
-	}
-	pthread_mutex_destroy(&list->lock);
-	free(list);
-}
-
 static void put(struct tend_list *list, struct tending *tending)
 {
+	bool closed;
+
 	tending->next = NULL;
 	pthread_mutex_lock(&list->lock);
-	*list->last = tending;
-	list->last = &tending->next;
+	closed = list->closed;
+	if (!closed) {
+		*list->last = tending;
+		list->last = &tending->next;
+	}
 	pthread_mutex_unlock(&list->lock);
+	if (closed)
+		tending_end(tending, false);
 }
 
 static struct tending *take_all(struct tend_list *list)
@@ -83,6 +79,26 @@ static struct tending *take_all(struct tend_list *list)
 	list->last = &list->first;
 	pthread_mutex_unlock(&list->lock);
 	return first;
+}
+
+void tend_list_close(struct tend_list *list)
+{
+	struct tending *tending, *next;
+
+	pthread_mutex_lock(&list->lock);
+	list->closed = true;
+	pthread_mutex_unlock(&list->lock);
+	for (tending = take_all(list); tending; tending = next) {
+		next = tending->next;
+		tending_end(tending, false);
+	}
+}
+
+void tend_list_free(struct tend_list *list)
+{
+	tend_list_close(list);
+	pthread_mutex_destroy(&list->lock);
+	free(list);
 }
 
 void tend_list_add(struct tend_list *list, struct mover_target *target, enum mover_tending what,

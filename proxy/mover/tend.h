@@ -7,7 +7,9 @@
 struct tend_list;
 
 struct tend_list *tend_list_new(void);
-/* Whoever still waits is told that nothing was done. */
+/* The keeper has ended: whoever waits, and whoever comes, is told that nothing was done. */
+void tend_list_close(struct tend_list *list);
+/* The same. */
 void tend_list_free(struct tend_list *list);
 /* Any thread. `done` may be NULL. */
 void tend_list_add(struct tend_list *list, struct mover_target *target, enum mover_tending what,

@@ -3,6 +3,11 @@
 
 #include <stdlib.h>
 
+#define UNSETTLED_FIRST_MS 1000
+#define UNSETTLED_LAST_MS 60000
+#define PAUSE_FIRST_MS 10
+#define PAUSE_LAST_MS 5000
+
 void work_tell(struct mover_waiter *waiter, bool moved)
 {
 	while (waiter) {
@@ -26,6 +31,28 @@ void work_free(struct mover_work *work)
 size_t work_bytes(const struct mover_work *work)
 {
 	return work->id.length + work->filter.length + work->collation.length;
+}
+
+/* Doubled from 10 ms up to 5 s, and then anything up to that, so that two movers don't meet again
+ * and again. */
+int64_t work_pause(int64_t tries)
+{
+	int64_t most = tries < 9 ? PAUSE_FIRST_MS << tries : PAUSE_LAST_MS;
+
+	return 1 + (int64_t)arc4random_uniform((uint32_t)most);
+}
+
+/* An entry that may have a write which can't be seen yet is looked at 1, 2, 4, ... s after it. */
+bool work_looks_again(const struct mover_work *work, int64_t now, int64_t *due)
+{
+	int64_t past = now - work->unsettled.from, after = UNSETTLED_FIRST_MS;
+
+	if (!work->unsettled.expected || past >= UNSETTLED_LAST_MS)
+		return false;
+	while (after <= past)
+		after *= 2;
+	*due = work->unsettled.from + (after < UNSETTLED_LAST_MS ? after : UNSETTLED_LAST_MS);
+	return true;
 }
 
 void work_heap_init(struct work_heap *heap)

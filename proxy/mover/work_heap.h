@@ -16,6 +16,10 @@ void work_tell(struct mover_waiter *waiter, bool moved);
 void work_free(struct mover_work *work);
 /* What it owns beside itself. */
 size_t work_bytes(const struct mover_work *work);
+/* Milliseconds until what did not get through is tried again. */
+int64_t work_pause(int64_t tries);
+/* Whether it is to be looked at again for a write that could not be seen yet, and when. */
+bool work_looks_again(const struct mover_work *work, int64_t now, int64_t *due);
 
 /* Room for MOVER_QUEUE_MAX entries. */
 void work_heap_init(struct work_heap *heap);

@@ -2,13 +2,14 @@
 
 import signal
 import socket
+import threading
 import time
 
 import pytest
 
 from support import exact
 from support.frames import EXHAUST_ALLOWED, MORE_TO_COME, PACKERS, compressed, message
-from support.peer import Relay
+from support.peer import NOT_FOUND, Relay
 from support.process import wait_for
 from wire.conftest import RULES
 
@@ -243,6 +244,28 @@ def test_the_deadline_ends_the_rest():
             gone(*session)
         ends_well(relay)
         assert 0.4 <= time.monotonic() - started < 15
+
+
+def test_the_deadline_ends_what_waits_for_the_mover():
+    """A client has made an index, and the server that the mover asks about indexes does not answer."""
+    hangs, over = threading.Event(), threading.Event()
+
+    def hang(_):
+        hangs.set()
+        over.wait(120)
+        return NOT_FOUND
+
+    with Relay(RULES, {"limits": {"drain": "500ms", "handshake": "10m"}}) as relay:
+        client, server = relay.connect_known()
+        relay.server.replies["listIndexes"] = hang
+        client.send(message({"createIndexes": "books", "indexes": [{"key": {"buyers.x": 1}, "name": "x"}],
+                             "$db": "shop"}, (), 5))
+        server.answer_each(1)
+        assert hangs.wait(30)
+        drain(relay)
+        gone(client, server)
+        ends_well(relay)
+        over.set()
 
 
 def test_a_session_that_is_still_connecting_ends(relay):

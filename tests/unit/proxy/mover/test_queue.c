@@ -606,6 +606,28 @@ Test(mover_queue, a_closed_queue_lets_nobody_sleep)
 	mover_queue_free(queue);
 }
 
+Test(mover_queue, who_waits_is_told_when_the_queue_is_closed_and_so_is_who_comes_later)
+{
+	struct mover_queue *queue = mover_queue_new();
+	struct told taken = {0}, waiting = {0}, late = {0};
+	struct mover_note asked = note_of(MOVER_APPENDED, "b", 1);
+	struct mover_waiter *waiter = must_calloc(1, sizeof(*waiter));
+
+	demand(queue, &taken, 0);
+	demand(queue, &taken, 0);
+	cr_assert_eq(take(queue, 0), 1);
+	demand(queue, &waiting, 1);
+	mover_queue_close(queue);
+	cr_assert(taken.times == 2 && waiting.times == 1 && !taken.moved && !waiting.moved);
+	*waiter = (struct mover_waiter){on_told, &late, NULL};
+	cr_assert(!mover_queue_demand(queue, &target, &asked, waiter, 2));
+	cr_assert(late.times == 1 && !late.moved);
+	mover_queue_tell(queue, works[0], true);
+	settle(queue, 1, 3);
+	mover_queue_free(queue);
+	cr_assert(taken.times == 2 && waiting.times == 1);
+}
+
 Test(mover_queue, what_is_held_keeps_its_news_and_comes_back_when_it_may)
 {
 	struct mover_queue *queue = mover_queue_new();
