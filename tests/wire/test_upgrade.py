@@ -228,14 +228,15 @@ def test_a_program_that_is_gone_changes_nothing(tmp_path):
 
 
 def newcomer(spillway):
-    """The process that takes over, which waits for an answer of the server."""
+    """The process that takes over, which waits for an answer of the server. Its parent, which ends at once, has left
+    it to this one."""
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().decode().split("\0")
             parent = int((folder / "stat").read_text().rpartition(") ")[2].split()[1])
         except OSError:
             continue
-        if str(spillway.file) in words and int(folder.name) != spillway.pid and parent != spillway.pid:
+        if str(spillway.file) in words and int(folder.name) != spillway.pid and parent == os.getpid():
             return int(folder.name)
     return None
 
