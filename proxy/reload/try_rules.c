@@ -13,6 +13,7 @@
 
 struct trying {
 	struct mover *mover;
+	const atomic_bool *stopping; /* the reload's: what is asked of servers for it is given up */
 	struct link *link;
 	struct rule_set *rules;
 	struct target_set *targets;
@@ -186,7 +187,7 @@ static enum mover_check try_streams(struct trying *trying)
 		const char *server = places_server(places, i);
 		bson_error_t error;
 		struct link *link = server ? link_open_server(config->upstream_uri, server,
-							      &trying->mover->stopping, &error)
+							      trying->stopping, &error)
 					   : NULL;
 
 		if (link)
@@ -220,7 +221,11 @@ static enum mover_check take_views(struct trying *trying)
 must_check enum mover_check try_rules_now(struct mover *mover, struct rule_set *rules,
 					  const atomic_bool *stopping, char *reason, size_t size)
 {
-	struct trying trying = {.mover = mover, .rules = rules, .reason = reason, .size = size};
+	struct trying trying = {.mover = mover,
+				.stopping = stopping,
+				.rules = rules,
+				.reason = reason,
+				.size = size};
 	enum mover_check check;
 	bson_error_t error = {0};
 

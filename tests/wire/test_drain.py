@@ -282,6 +282,28 @@ def test_an_interrupt_drains_too(relay):
     ends_well(relay)
 
 
+def test_a_reload_that_a_server_keeps_waiting_is_given_up():
+    """The server does not say which change streams are open there."""
+    hangs, over = threading.Event(), threading.Event()
+
+    def hang(command):
+        if "originatingCommand" in str(command):
+            hangs.set()
+            over.wait(120)
+        return {"cursor": {"id": exact.Raw(exact.INT64, bytes(8)), "ns": "x.y", "firstBatch": []}, "ok": 1.0}
+
+    with Relay(RULES) as relay:
+        relay.server.script(apart=True)
+        relay.server.replies["aggregate"] = hang
+        relay.spillway.settings["rules"] = [{**rule, "threshold": 5} for rule in relay.spillway.settings["rules"]]
+        relay.spillway.write_file()
+        relay.spillway.hang_up()
+        assert hangs.wait(30)
+        relay.spillway.process.send_signal(signal.SIGTERM)
+        ends_well(relay)
+        over.set()
+
+
 def test_a_hangup_ends_nothing(relay):
     """It has certificates read again."""
     client, server = relay.connect()
