@@ -160,7 +160,7 @@ static int64_t count_elements(struct bytes array)
 										    : 0;
 }
 
-/* The arrays of the parts, and where these count. */
+/* The arrays of the parts, which look into these, and where they count. */
 static void list_parts(struct gathering *gathering, struct buffer *arrays, struct buffer *list)
 {
 	for (size_t at = 0; at < gathering->parts.length;) {
@@ -461,6 +461,17 @@ static enum link_result fold_image(struct link *link, struct mover_target *targe
 	return result;
 }
 
+/* Whether its state says where the elements are. That of an array that was edited in place does so
+ * of batches alone: no Spillway has written another. */
+static bool is_understood(const struct gathering *gathering)
+{
+	const struct plan *plan = &gathering->plan;
+
+	return plan->generation.data && plan->kind != PLAN_BROKEN &&
+	       !(plan_is_edited(plan) &&
+		 (gathering->how->loss || gathering->rule->overflow.layout != RULE_BATCHES));
+}
+
 /* A document with `states`. */
 static enum link_result fold_states(struct link *link, struct mover_target *target,
 				    struct gathering *gathering, const struct element *states,
@@ -474,8 +485,7 @@ static enum link_result fold_states(struct link *link, struct mover_target *targ
 	if (states->type == BSON_BYTE_DOCUMENT &&
 	    !document_find(states->value, target->rule->key, &state))
 		return LINK_DONE;
-	if (gathering->plan.generation.data && gathering->plan.kind != PLAN_BROKEN &&
-	    !(gathering->how->loss && plan_is_edited(&gathering->plan)))
+	if (is_understood(gathering))
 		return fold_image(link, target, gathering, end);
 	*end = FOLD_BROKEN;
 	return LINK_DONE;

@@ -77,6 +77,12 @@ Test(fold, an_array_edited_in_place_is_measured_to_its_last_part)
 				   SCRIPTED_DONE(1), NULL});
 }
 
+/* Folded, each element would be the last one: their views would look into one scratch buffer. */
+Test(fold, an_array_of_elements_that_is_said_to_be_edited_in_place_stays)
+{
+	expect_fold(&elements_rule, FOLD_LEAVES, FOLD_BROKEN, MAIN(EDITED));
+}
+
 static void find_twins(const struct rule *rule, bool foreign)
 {
 	static const char *const replies[] = {SCRIPTED_BATCH("[{'_id': 5}, {'link': 6}]"), NULL};
