@@ -10,6 +10,7 @@
 #include "rules/rule/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -64,7 +65,8 @@ static char *look_at_file(const struct upgrade *upgrade, char digest[CONFIG_DIGE
 static int *collect_sockets(const struct upgrade *upgrade, size_t *count, bson_error_t *error)
 {
 	int *sockets = listeners_sockets(upgrade->listeners, count);
-	int admin = admin_socket(upgrade->admin), copy = admin >= 0 ? dup(admin) : -1;
+	int admin = admin_socket(upgrade->admin),
+	    copy = admin >= 0 ? fcntl(admin, F_DUPFD_CLOEXEC, 0) : -1;
 
 	if (!sockets || (admin >= 0 && copy < 0)) {
 		bson_set_error(error, 0, 0, "there are no descriptors for its sockets: %s",

@@ -19,6 +19,7 @@
 #include "proxy/admin/status.h"
 
 #include <bson/bson.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -507,7 +508,7 @@ static bool prepare_daemon(struct admin *admin, struct admin_load *load)
 	if (same_text(load->files.cert, admin->files.cert) &&
 	    same_text(load->files.key, admin->files.key))
 		return true;
-	socket = dup(socket);
+	socket = fcntl(socket, F_DUPFD_CLOEXEC, 0);
 	if (socket < 0)
 		return false;
 	load->daemon = start_daemon(admin, &load->files, &nowhere, socket);

@@ -3,6 +3,7 @@
 
 #include <microhttpd.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* libmicrohttpd's own thread would spin while there are no descriptors. This one pauses then, and
@@ -10,10 +11,10 @@
 struct admin_thread {
 	struct MHD_Daemon *daemon; /* started with MHD_USE_EPOLL, without a thread of its own */
 	pthread_t thread;
-	int events;    /* libmicrohttpd's epoll */
-	int wake;      /* an eventfd: ends the thread */
-	bool runs_out; /* see admin_thread_run_out; set before the thread is woken */
-	int spare;     /* a descriptor kept for who asks while there are no others; -1: lent */
+	int events;           /* libmicrohttpd's epoll */
+	int wake;             /* an eventfd: ends the thread */
+	atomic_bool runs_out; /* see admin_thread_run_out; set before the thread is woken */
+	int spare; /* a descriptor kept for who asks while there are no others; -1: lent */
 };
 
 void admin_thread_start(struct admin_thread *thread, struct MHD_Daemon *daemon);
