@@ -25,6 +25,7 @@
 #define ROUND_THREADS 2
 #define MEMBERS_MS 10000     /* between two looks at the members, if nothing changes */
 #define SILENCE_MS 6000      /* for how long none may answer before we are not ready */
+#define HOLD_SLICE_MS 100    /* how often a reload that waits is asked whether it goes on */
 #define GARBAGE_WINDOW_MS 20 /* notes that come within it are looked at by one query */
 
 /* What threads share. */
@@ -257,15 +258,16 @@ void mover_stop(struct mover *mover)
 
 /* ---- Other rules while the mover runs. */
 
-must_check bool mover_hold(struct mover *mover, int64_t milliseconds)
+must_check bool mover_hold(struct mover *mover, int64_t milliseconds, const atomic_bool *stopping)
 {
 	int64_t until = clock_now() + milliseconds;
 	bool held;
 
 	pthread_mutex_lock(&mover->lock);
 	mover->reload.held = true;
-	while (mover->reload.working > 0 && clock_now() < until)
-		clock_condition_wait(&mover->changed, &mover->lock, until);
+	while (mover->reload.working > 0 && clock_now() < until && !atomic_load(stopping))
+		clock_condition_wait(&mover->changed, &mover->lock,
+				     mover_earliest(until, clock_now() + HOLD_SLICE_MS));
 	held = mover->reload.working == 0;
 	mover->reload.held = held;
 	pthread_cond_broadcast(&mover->changed);

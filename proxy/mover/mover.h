@@ -8,6 +8,8 @@
 #include "proxy/tls/reach.h"
 #include "rules/rule/note.h"
 
+#include <stdatomic.h>
+
 struct mover;
 struct metrics;
 struct target_view;
@@ -22,8 +24,8 @@ void mover_end(struct mover *mover);
 void mover_stop(struct mover *mover);
 
 /* For a reload, by one thread. Nobody is at work on any target, from now until mover_release.
- * False: somebody was after so long, and goes on. */
-must_check bool mover_hold(struct mover *mover, int64_t milliseconds);
+ * False: somebody was after so long, or when `stopping` became true, and goes on. */
+must_check bool mover_hold(struct mover *mover, int64_t milliseconds, const atomic_bool *stopping);
 void mover_release(struct mover *mover);
 /* While the mover is held: these rules are in force from now on, for the mover. Under those that
  * are new nothing is moved before mover_settled, and before what the servers still do without them

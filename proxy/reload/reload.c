@@ -143,7 +143,7 @@ static bool try_rules(struct round_of_reload *round)
 		round->config->rules = rule_set_ref(before->rules);
 		return true;
 	}
-	round->held = mover_hold(mover, HOLD_MS);
+	round->held = mover_hold(mover, HOLD_MS, &round->reload->stopping);
 	if (!round->held)
 		return refuse(round, "the mover is still busy, maybe since a server does not "
 				     "answer; try again");

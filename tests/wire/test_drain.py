@@ -1,5 +1,6 @@
 """SIGTERM drains: nobody new comes in, who is idle goes, who is busy finishes within the deadline."""
 
+import contextlib
 import signal
 import socket
 import threading
@@ -246,7 +247,8 @@ def test_the_deadline_ends_the_rest():
         assert 0.4 <= time.monotonic() - started < 15
 
 
-def test_the_deadline_ends_what_waits_for_the_mover():
+@contextlib.contextmanager
+def hanging_mover():
     """A client has made an index, and the server that the mover asks about indexes does not answer."""
     hangs, over = threading.Event(), threading.Event()
 
@@ -262,10 +264,32 @@ def test_the_deadline_ends_what_waits_for_the_mover():
                              "$db": "shop"}, (), 5))
         server.answer_each(1)
         assert hangs.wait(30)
+        yield relay, client, server
+        over.set()
+
+
+def test_the_deadline_ends_what_waits_for_the_mover():
+    with hanging_mover() as (relay, client, server):
         drain(relay)
         gone(client, server)
         ends_well(relay)
-        over.set()
+
+
+def test_a_reload_that_waits_for_the_mover_is_given_up():
+    with hanging_mover() as (relay, _, _):
+        change_rules(relay)
+        relay.spillway.says("1030 SIGHUP")
+        started = time.monotonic()
+        drain(relay)
+        assert time.monotonic() - started < 10
+        ends_well(relay)
+
+
+def change_rules(relay):
+    """Rules that have to be tried at the servers."""
+    relay.spillway.settings["rules"] = [{**rule, "threshold": 5} for rule in relay.spillway.settings["rules"]]
+    relay.spillway.write_file()
+    relay.spillway.hang_up()
 
 
 def test_a_session_that_is_still_connecting_ends(relay):
@@ -295,9 +319,7 @@ def test_a_reload_that_a_server_keeps_waiting_is_given_up():
     with Relay(RULES) as relay:
         relay.server.script(apart=True)
         relay.server.replies["aggregate"] = hang
-        relay.spillway.settings["rules"] = [{**rule, "threshold": 5} for rule in relay.spillway.settings["rules"]]
-        relay.spillway.write_file()
-        relay.spillway.hang_up()
+        change_rules(relay)
         assert hangs.wait(30)
         relay.spillway.process.send_signal(signal.SIGTERM)
         ends_well(relay)
