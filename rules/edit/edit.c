@@ -107,6 +107,10 @@ static enum edit_outcome take_matched_none(struct edit *edit)
 		return edit_pause(edit);
 	case EDIT_ASKS:
 		return search(edit);
+	case EDIT_REFUSES:
+		packet_fini(&edit->end.reply);
+		edit->end.reply = packet_steal(&edit->end.failure);
+		return edit->end.reply.raw.length > 0 ? EDIT_FAILED : EDIT_REFUSED;
 	case EDIT_TOGETHER:
 	case EDIT_UNMATCHED:
 		break;
@@ -343,10 +347,28 @@ static enum edit_outcome begin(struct edit *edit)
 	return search(edit);
 }
 
-enum edit_outcome edit_next(struct edit *edit, const struct sequence_input *input,
-			    struct packet *reply)
+/* A search that can't go on may stand behind an attempt that has changed what it looks for: the
+ * driver has lost that attempt's reply. (It repeats the write by itself if the server's state
+ * causes the error.) */
+static bool may_have_history(const struct edit *edit, enum edit_outcome outcome)
 {
-	edit->input = input;
+	const struct reply_summary *failure = &edit->end.reply.summary;
+
+	return !edit->sent.any && !edit_in_transaction(edit) &&
+	       command_has(&edit->sequence->match.command, FIELD_TXN_NUMBER) &&
+	       (outcome == EDIT_REFUSED ||
+		(outcome == EDIT_FAILED && failure->code == ERROR_MAX_TIME_EXPIRED));
+}
+
+static enum edit_outcome ask_history(struct edit *edit)
+{
+	edit->end.failure = packet_steal(&edit->end.reply);
+	edit->sent.upsert = false;
+	return edit_write(edit, EDIT_REFUSES);
+}
+
+static enum edit_outcome take(struct edit *edit, struct packet *reply)
+{
 	switch (edit->step) {
 	case STEP_BEGIN:
 		return begin(edit);
@@ -382,4 +404,17 @@ enum edit_outcome edit_next(struct edit *edit, const struct sequence_input *inpu
 		return look(edit);
 	}
 	require(!"a step of another part");
+}
+
+enum edit_outcome edit_next(struct edit *edit, const struct sequence_input *input,
+			    struct packet *reply)
+{
+	enum edit_outcome outcome;
+
+	edit->input = input;
+	outcome = take(edit, reply);
+	if (may_have_history(edit, outcome))
+		outcome = ask_history(edit);
+	edit->sent.any = edit->sent.any || outcome == EDIT_WRITE;
+	return outcome;
 }

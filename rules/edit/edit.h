@@ -80,6 +80,8 @@ enum edit_purpose {
 	EDIT_UNMATCHED, /* nothing matches: mongod answers, or inserts */
 	EDIT_ASKS,      /* the same before the search. A transaction ends with a search's error, so
 			   that nobody could ask for the write's own answer afterwards */
+	EDIT_REFUSES,   /* the same behind a search that can't go on: a driver that sends the write
+			   again has its answer from mongod's history */
 };
 
 struct edit_search {
@@ -112,6 +114,7 @@ struct edit_race {
 /* EDIT_WRITE */
 struct edit_sent {
 	enum edit_purpose purpose;
+	bool any; /* mongod has looked into its history */
 	bool upsert;
 	struct buffer filter;  /* TOGETHER: one behind the other, as many as */
 	size_t count;          /* of them; 0: one, not TOGETHER */

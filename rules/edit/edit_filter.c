@@ -200,7 +200,8 @@ static void splice_same_target(struct buffer *out, size_t *place, const void *co
 
 void edit_write_filter(struct edit *edit)
 {
-	bool unmatched = edit->sent.purpose == EDIT_UNMATCHED || edit->sent.purpose == EDIT_ASKS;
+	bool unmatched = edit->sent.purpose == EDIT_UNMATCHED || edit->sent.purpose == EDIT_ASKS ||
+			 edit->sent.purpose == EDIT_REFUSES;
 	/* An upsert inserts what the filter says: the client's whole filter. */
 	bool whole = unmatched || edit->sent.upsert;
 	const char *text = "{$and: [@filter, {..@guard}]}";

@@ -222,3 +222,68 @@ Test(edit_search, a_search_that_is_ended_does_not_begin_anew)
 	play_expect_answer(&play, ended);
 	play_close(&play);
 }
+
+#define AGAIN LSID ", " NUMBER
+#define ONE_AGAIN \
+	"{'update': 'books', 'updates': [{'q': {'f': 5}, 'u': " CHANGE "}], " AGAIN \
+	", '$db': 'shop'}"
+#define HISTORY \
+	"{'update': 'books', 'updates': [{'q': {'$and': [{'f': 5}, {'_id': {'$in': []}}, " \
+	"{'_spill': {'$exists': false}}]}, 'u': " CHANGE "}], " AGAIN \
+	", '$db': 'shop', 'stmtIds': [0]}"
+#define DONE_BEFORE "{'n': 1, 'retriedStmtIds': [0], 'nModified': 1, 'ok': 1.0}"
+
+/* What the search looks for is gone by an attempt whose reply was lost. */
+Test(edit_search, a_write_that_is_sent_again_has_its_answer_though_the_search_fails)
+{
+	static const char late[] = "{'ok': 0.0, 'code': 50, 'errmsg': 'operation exceeded time'}";
+	static const char denied[] = "{'ok': 0.0, 'code': 13, 'errmsg': 'not authorized'}";
+	static const char *const failures[] = {late, denied};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(failures); i++) {
+		start(ONE_AGAIN);
+		play_reply(&play, failures[i]);
+		if (i == 1) /* to the overflow's part: the whole collection is asked, too */
+			play_reply(&play, failures[i]);
+		play_expect_sent(&play, 0, HISTORY);
+		play_reply(&play, DONE_BEFORE);
+		play_expect_answer(&play, DONE_BEFORE);
+		play_close(&play);
+	}
+	play_command(&play,
+		     "{'findAndModify': 'books', 'query': {'f': 5}, 'update': " CHANGE ", " AGAIN
+		     ", '$db': 'shop'}",
+		     VERDICT_FIND_AND_MODIFY);
+	play_reply(&play, late);
+	play_reply(&play, "{'lastErrorObject': {'n': 1, 'updatedExisting': true}, 'value': {'_id': "
+			  "7}, 'retriedStmtId': 0, 'ok': 1.0}");
+	play_expect_answer(&play, "{'lastErrorObject': {'n': 1, 'updatedExisting': true}, "
+				  "'value': {'_id': 7}, 'retriedStmtId': 0, 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(edit_search, a_search_that_fails_behind_no_attempt_is_the_answer)
+{
+	static const char late[] = "{'ok': 0.0, 'code': 50, 'errmsg': 'operation exceeded time'}";
+	static const char denied[] = "{'ok': 0.0, 'code': 13, 'errmsg': 'not authorized'}";
+
+	start(ONE_AGAIN);
+	play_reply(&play, late);
+	play_expect_sent(&play, 0, HISTORY);
+	play_reply(&play, RESULT(0));
+	play_expect_answer(&play, late);
+	play_close(&play);
+	start(ONE_AGAIN);
+	play_reply(&play, denied);
+	play_reply(&play, denied);
+	play_reply(&play, RESULT(0));
+	play_expect_error(&play, 13, "may not read what this write needs");
+	play_close(&play);
+	/* history was asked by the write of the document that was found */
+	start(ONE_AGAIN);
+	play_reply(&play, CURSOR("{'_id': 9}", 0));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, denied);
+	play_expect_error(&play, 13, "may not read what this write needs");
+	play_close(&play);
+}
