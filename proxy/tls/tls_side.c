@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define HOST_MAX 256
@@ -29,11 +30,13 @@ struct tls_side {
 	size_t next;                                /* of them, to be replaced */
 };
 
-/* What OpenSSL said at last, in its own words. */
+/* Why OpenSSL failed: what the system said first, such as that a file is missing, else OpenSSL's
+ * last words. */
 static const char *openssl_reason(void)
 {
-	unsigned long code = ERR_peek_last_error();
-	const char *text = ERR_reason_error_string(code);
+	unsigned long first = ERR_peek_error(), last = ERR_peek_last_error();
+	const char *text = ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first))
+						   : ERR_reason_error_string(last);
 
 	ERR_clear_error();
 	return text ? text : "no reason is known";

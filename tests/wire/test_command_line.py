@@ -1,9 +1,11 @@
 """The command line without a server: help, the version, and what is said about mistakes."""
+import json
 import re
 import subprocess
 
 import pytest
 
+from support.certificates import Authority
 from support.spillway import program
 
 pytestmark = pytest.mark.share(1)
@@ -92,3 +94,16 @@ def test_a_help_that_can_not_be_written_is_no_success():
     with open("/dev/full", "w", encoding="utf-8") as full:
         run = subprocess.run([program(), "help"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
     assert run.returncode == 1 and b"could not be written" in run.stderr
+
+
+@pytest.mark.parametrize("key, what", [("cert", "certificate file"), ("key", "key file"), ("ca", "CA file")])
+def test_a_missing_file_of_tls_is_called_missing(tmp_path, key, what):
+    with Authority() as authority:
+        files = {"cert": authority.sign("both")[2], **({"client_cert": "optional"} if key == "ca" else {}),
+                 key: "missing.pem"}
+        file = tmp_path / "spillway.yaml"
+        file.write_text(json.dumps({"listen": [{"address": "127.0.0.1:1", "server": "127.0.0.1:2",
+                                                "tls": {name: str(value) for name, value in files.items()}}],
+                                    "rules": []}))
+        code, _, err = call("check", "--config", file)
+    assert (code, err) == (2, f"TLS: the {what} '{tmp_path}/missing.pem' cannot be used: No such file or directory\n")
