@@ -165,7 +165,8 @@ static void write_index_keys(struct problems *problems, const struct yaml_node *
 			     const char *array, struct buffer *out)
 {
 	if (keys->kind != YAML_MAPPING || keys->count == 0 || keys->count > 2 * INDEX_FIELDS_MAX) {
-		problem_add(problems, keys->at, "'keys' must be 1 to %d fields with 1 or -1",
+		problem_add(problems, keys->at,
+			    "'keys' must be 1 to %d fields, each with the kind of its index",
 			    INDEX_FIELDS_MAX);
 		return;
 	}

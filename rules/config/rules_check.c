@@ -115,8 +115,9 @@ static struct named_fields fields_of(const struct rule_draft *draft)
 
 	return (struct named_fields){
 		{{rule->flag.field, "the flag's field", "flag", "flag.field"},
-		 {rule->counters.total, "the counter", "counter", "counters.total"},
-		 {rule->counters.documents, "the counter", "counter", "counters.documents"},
+		 {rule->counters.total, "the counter", "counter of elements", "counters.total"},
+		 {rule->counters.documents, "the counter", "counter of overflow documents",
+		  "counters.documents"},
 		 {rule->reference.field, "the reference's field", "reference", "reference.field"}}};
 }
 

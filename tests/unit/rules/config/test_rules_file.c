@@ -334,7 +334,7 @@ Test(rules_file, counters)
 	       {HEAD RULE "    counters: { total: tags }\n",
 		"8:24: the counter 'tags' is the array 'tags'"},
 	       {HEAD RULE "    counters: { total: a, documents: a }\n",
-		"8:38: the counter 'a' is the counter, too"},
+		"8:38: the counter 'a' is the counter of elements, too"},
 	       {HEAD RULE "    flag: { field: a, value: 1 }\n    counters: { documents: a }\n",
 		"9:28: the counter 'a' is the flag, too"},
 	       {HEAD RULE "    expose: [counters]\n",
@@ -344,7 +344,8 @@ Test(rules_file, counters)
 		"7:24: the counter 'b' is or holds the array of the rule 'two' in line 9"},
 	       {HEAD RULE_OF("one", "shop.sales", "a", "\n    counters: { total: f }", "")
 			RULE_OF("two", "shop.s*", "b", "\n    flag: { field: f, value: 1 }", ""),
-		"13:20: the flag's field 'f' is the counter of the rule 'one' in line 3, too"});
+		"13:20: the flag's field 'f' is the counter of elements of the rule 'one' in line "
+		"3, too"});
 	ACCEPT(HEAD RULE "    counters: { total: a }\n    expose: [counters]\n",
 	       HEAD RULE "    counters: { documents: a, owner: spillway }\n",
 	       HEAD RULE "    counters: { total: a, documents: b, owner: app }\n");
@@ -364,7 +365,7 @@ Test(rules_file, references)
 		"8:25: the reference's field 'tags' is the array 'tags'"},
 	       {HEAD RULE "    counters: { total: a }\n"
 			  "    reference: { field: a, format: '{_id}' }\n",
-		"9:25: the reference's field 'a' is the counter, too"},
+		"9:25: the reference's field 'a' is the counter of elements, too"},
 	       {HEAD RULE "    expose: [reference]\n",
 		"8:14: 'expose' names 'reference', which the rule does not have"});
 	ACCEPT(HEAD RULE "    reference: { field: a, format: '$of {_id}.comments' }\n",
@@ -513,8 +514,10 @@ Test(rules_file, indexes)
 	       {INDEXES_OF("[1]"), "11:17: keys with values must stand here: keys, ..."},
 	       {INDEXES_OF("[{}]"), "11:17: 'keys' is missing here"},
 	       {INDEXES_OF("[{ keys: { a: 1 }, unique: true }]"), "11:35: unknown key 'unique'"},
-	       {INDEXES_OF("[{ keys: [] }]"), "11:25: 'keys' must be 1 to 32 fields with 1 or -1"},
-	       {INDEXES_OF("[{ keys: {} }]"), "11:25: 'keys' must be 1 to 32 fields with 1 or -1"},
+	       {INDEXES_OF("[{ keys: [] }]"),
+		"11:25: 'keys' must be 1 to 32 fields, each with the kind of its index"},
+	       {INDEXES_OF("[{ keys: {} }]"),
+		"11:25: 'keys' must be 1 to 32 fields, each with the kind of its index"},
 	       {INDEXES_OF("[{ keys: { a: 2 } }]"), "11:30: the index's field 'a' must be 1, -1,"},
 	       {INDEXES_OF("[{ keys: { a: '1' } }]"), "11:30: the index's field 'a' must be 1,"},
 	       {INDEXES_OF("[{ keys: { $a: 1 } }]"), "11:27: the index's field '$a' begins with"},
