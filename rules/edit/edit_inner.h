@@ -172,8 +172,8 @@ int64_t edit_main_length(const struct edit *edit, size_t target);
 int64_t edit_moved_count(const struct edit *edit, size_t target);
 /* The document has a state of a concerned array. */
 must_check bool edit_is_spilled(const struct edit *edit, struct bytes document);
-/* Some spilled array can't be what it is set to: `target`. `whatever` its length is: it is too
- * large to be set at all. */
+/* Some spilled array can't be what it is set to: `target`. `whatever` its length is: nobody can
+ * compare the two, as it is too large to be folded back or its overflow is lost. */
 must_check bool edit_sets_another(struct edit *edit, bool whatever);
 
 /* ---- edit_search.c: the search, where the overflow is asked, too ---- */

@@ -114,11 +114,22 @@ static bool names_same(struct bytes document, const struct element *id)
 	       bytes_equal(element_raw(&other), element_raw(id));
 }
 
+/* Its array can't be put together any more: what sets it anew needs nothing of it. */
+static enum edit_outcome take_lost(struct edit *edit)
+{
+	char message[RAISED_MESSAGE];
+
+	if (edit_sets_another(edit, true))
+		return edit_set_whole(edit);
+	snprintf(message, sizeof(message), "the document with %s: %s; nothing was applied",
+		 id_text(&edit->id).text, RAISED_LOST_WORDS);
+	return refuse_damaged(edit, ERROR_DATA_CORRUPTION, message);
+}
+
 /* A rewrite shows in another generation at the next look. If that is the same, it stood all the
  * time, and its overflow was removed. */
 enum edit_outcome edit_take_shortage(struct edit *edit)
 {
-	char message[RAISED_MESSAGE];
 	struct element states;
 
 	if (!document_find(buffer_view(&edit->kept), NAME_STATE, &states))
@@ -126,11 +137,8 @@ enum edit_outcome edit_take_shortage(struct edit *edit)
 	if (edit->short_before.length > 0 &&
 	    states_stand(edit->namespace, buffer_view(&edit->short_before),
 			 buffer_view(&edit->kept)) &&
-	    names_same(buffer_view(&edit->short_before), &edit->id)) {
-		snprintf(message, sizeof(message), "the document with %s: %s; nothing was applied",
-			 id_text(&edit->id).text, RAISED_LOST_WORDS);
-		return refuse_damaged(edit, ERROR_DATA_CORRUPTION, message);
-	}
+	    names_same(buffer_view(&edit->short_before), &edit->id))
+		return take_lost(edit);
 	edit->short_before.length = 0;
 	buffer_append(&edit->short_before, edit->kept.data, edit->kept.length);
 	return edit_pause(edit);

@@ -934,6 +934,22 @@ Test(edit, what_is_too_large_to_fold_differs_from_whatever_is_set)
 	play_close(&play);
 }
 
+/* Nobody can compare the array with what was lost. */
+Test(edit, what_has_lost_its_overflow_is_set_anew)
+{
+	start(SETS("{'_id': 1}", SET("[1, 2, 3, 4, 5]")));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(OF_LENGTH(2)));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4")));
+	expect_pause();
+	play_reply(&play, FOUND(OF_LENGTH(2)));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4")));
+	play_expect_sent(&play, 0, SETS(UNCHANGED(2), RESETTING("[1, 2, 3, 4, 5]")));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(1));
+	play_close(&play);
+}
+
 /* ---- which document ---- */
 
 #define ANY UPDATE(STATEMENT("{'x': 1}", ""), "")
