@@ -214,11 +214,13 @@ static void reload(struct server *server)
 	reload_start(&server->reload);
 }
 
-/* The manager is told once that is over. */
+/* The manager is told once that is over, be it at once since there is no thread for it. */
 static void reload_and_tell(struct server *server)
 {
 	notify_send("RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_now() * MICROSECONDS);
 	reload(server);
+	if (!server->reload.running)
+		notify_send("READY=1");
 }
 
 /* The manager waits for the drain, and for no sign of life from loops that end. */

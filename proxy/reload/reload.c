@@ -271,14 +271,26 @@ static void *reload_run(void *context)
 	return NULL;
 }
 
+static void refuse_without_thread(struct reload *reload)
+{
+	struct round_of_reload round = {.reload = reload};
+
+	reload_desk_begin(reload->desk);
+	say(&round, "the system gives no thread: raise the limit of memory, or of processes, and "
+		    "try again");
+	tell_refusal(&round);
+	reload_desk_end(reload->desk, false, text_steal(&round.report));
+}
+
 void reload_start(struct reload *reload)
 {
 	reload->again = reload->running;
 	if (reload->running)
 		return;
-	reload->running = true;
 	atomic_store(&reload->ended, false);
-	require(pthread_create(&reload->thread, NULL, reload_run, reload) == 0);
+	reload->running = pthread_create(&reload->thread, NULL, reload_run, reload) == 0;
+	if (!reload->running)
+		refuse_without_thread(reload);
 }
 
 void reload_poll(struct reload *reload)

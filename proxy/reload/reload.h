@@ -28,7 +28,8 @@ struct reload {
 
 /* The same rules in the same order. */
 must_check bool reload_same_rules(const struct rule_set *one, const struct rule_set *other);
-/* A reload in a thread of its own; while one runs, another follows. */
+/* A reload in a thread of its own; while one runs, another follows. Without a thread it is refused.
+ */
 void reload_start(struct reload *reload);
 /* To be called now and then while one runs: joins the thread once it has ended. */
 void reload_poll(struct reload *reload);

@@ -42,6 +42,20 @@ def limit_memory(relay, spare):
     resource.prlimit(relay.spillway.pid, resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
 
 
+def test_a_reload_for_which_there_is_no_thread_is_refused():
+    with Relay(RULES) as relay:
+        limit_memory(relay, 0)
+        relay.spillway.hang_up()
+        relay.spillway.says("1036 reload: the system gives no thread")
+        limit_memory(relay, None)
+        relay.spillway.hang_up()
+        relay.spillway.says("1034 reload: ")
+        client, server = relay.connect()
+        client.send(message({"ping": 1, "$db": "admin"}))
+        server.answer_each(1)
+        assert client.frame().plain()["ok"] == 1.0
+
+
 class Reader(threading.Thread):
     """A client that reads a spilled array of 12 MB, and the server behind it; `barrier`: the array's last byte
     comes when all readers have the rest of it."""
