@@ -74,6 +74,8 @@ static int *collect_sockets(const struct upgrade *upgrade, size_t *count, bson_e
 		for (size_t i = 0; sockets && i < *count; i++)
 			close(sockets[i]);
 		free(sockets);
+		if (copy >= 0)
+			close(copy);
 		return NULL;
 	}
 	if (copy >= 0) {

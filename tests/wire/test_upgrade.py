@@ -2,11 +2,13 @@
 
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -239,6 +241,20 @@ def newcomer(spillway):
         if str(spillway.file) in words and int(folder.name) != spillway.pid and parent == os.getpid():
             return int(folder.name)
     return None
+
+
+def test_an_upgrade_for_which_there_are_no_descriptors_leaves_none_behind(relay):
+    """One of the two loops' sockets can be passed on, then the admin address's."""
+    pid, folder = relay.spillway.pid, pathlib.Path(f"/proc/{relay.spillway.pid}/fd")
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    time.sleep(0.5)  # the connections of the start have gone
+    before = {int(entry.name) for entry in folder.iterdir()}
+    free = next(number for number in range(len(before) + 1) if number not in before)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, limits[1]))
+    relay.spillway.start_upgrade()
+    relay.spillway.says("there are no descriptors for its sockets")
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    assert {int(entry.name) for entry in folder.iterdir()} <= before
 
 
 def test_a_new_process_that_is_killed_before_it_is_ready_changes_nothing(relay):
