@@ -25,11 +25,9 @@ const char *error_name(enum error_code code)
 	return name;
 }
 
-void reply_error_body(struct buffer *out, enum error_code code, const char *message,
-		      const char *label)
+void reply_error_fields(struct buffer *out, enum error_code code, const char *message,
+			const char *label)
 {
-	size_t start = writer_open(out);
-
 	writer_double(out, "ok", 0.0);
 	writer_string(out, "errmsg", message);
 	writer_int32(out, "code", (int32_t)code);
@@ -40,6 +38,14 @@ void reply_error_body(struct buffer *out, enum error_code code, const char *mess
 		writer_string(out, "0", label);
 		writer_close(out, labels);
 	}
+}
+
+void reply_error_body(struct buffer *out, enum error_code code, const char *message,
+		      const char *label)
+{
+	size_t start = writer_open(out);
+
+	reply_error_fields(out, code, message, label);
 	writer_close(out, start);
 }
 

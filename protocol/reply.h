@@ -63,6 +63,9 @@ const char *error_find_name(int64_t code);
  * NULL). */
 void reply_error_body(struct buffer *out, enum error_code code, const char *message,
 		      const char *label);
+/* Its fields, into a body that is open. */
+void reply_error_fields(struct buffer *out, enum error_code code, const char *message,
+			const char *label);
 /* The body of a failed OP_QUERY find or OP_GET_MORE: `{$err, code, ok: 0.0}`. */
 void reply_old_error_body(struct buffer *out, enum error_code code, const char *message);
 /* Appends a whole OP_MSG frame with that body. */

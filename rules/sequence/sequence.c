@@ -74,6 +74,23 @@ static enum sequence_outcome shrink(struct sequence *sequence, const struct sequ
 		       : sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, SEQUENCE_OUTGROWN, NULL);
 }
 
+/* A write may have been applied though it fails: the error tells when, as mongod's does, so that
+ * what the client reads next is no older. */
+static void keep_times(struct sequence *sequence, const struct packet *reply)
+{
+	struct buffer *times = &sequence->end.times;
+	struct cursor fields;
+	struct element field;
+
+	if (!sequence->notes || !reply || !reply->summary.operation_time.data ||
+	    !cursor_open(&fields, reply->message.body))
+		return;
+	times->length = 0;
+	while (cursor_next(&fields, &field) == CURSOR_ELEMENT)
+		if (element_is(&field, "$clusterTime") || element_is(&field, "operationTime"))
+			writer_element(times, &field);
+}
+
 must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 						 const struct sequence_input *input)
 {
@@ -86,6 +103,7 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 	sequence->buffer.length = 0;
 	sequence->begun = sequence->begun || (input->reply && !sequence->reply.outside);
 	sequence->reply.outside = false;
+	keep_times(sequence, input->reply);
 	if (sequence->end.aborts)
 		return take_abort(sequence);
 	outcome = sequence->resume(sequence, input);
@@ -136,6 +154,7 @@ void sequence_free(struct sequence *sequence)
 	packet_fini(&sequence->held);
 	buffer_fini(&sequence->buffer);
 	buffer_fini(&sequence->end.answer);
+	buffer_fini(&sequence->end.times);
 	free(sequence->counts.skipped_one);
 	free(sequence);
 }
@@ -169,6 +188,16 @@ static bool is_old_read(const struct packet *request)
 		legacy_query_parse(packet_frame(request), &query) && !query.is_command);
 }
 
+static void write_error_body(const struct sequence *sequence, struct buffer *out,
+			     enum error_code code, const char *message, const char *label)
+{
+	size_t start = writer_open(out);
+
+	reply_error_fields(out, code, message, label);
+	buffer_append(out, sequence->end.times.data, sequence->end.times.length);
+	writer_close(out, start);
+}
+
 /* In the family of the request's opcode. */
 static void write_error(struct sequence *sequence, enum error_code code, const char *message,
 			const char *label)
@@ -185,13 +214,13 @@ static void write_error(struct sequence *sequence, enum error_code code, const c
 	} else if (sequence->request.header.opcode == OPCODE_QUERY) {
 		auto_buffer struct buffer body = {0};
 
-		reply_error_body(&body, code, message, label);
+		write_error_body(sequence, &body, code, message, label);
 		legacy_reply_append(out, id, 0, buffer_view(&body));
 	} else {
 		size_t start = message_begin(out, 0, id, 0);
 
 		message_begin_body(out);
-		reply_error_body(out, code, message, label);
+		write_error_body(sequence, out, code, message, label);
 		message_end(out, start);
 	}
 }

@@ -109,6 +109,7 @@ struct sequence_end {
 	int64_t cursor;       /* of a stream whose client has gone; 0: none */
 	enum error_code code; /* of Spillway's error that the answer has; 0: none */
 	struct buffer answer; /* the error, while abortTransaction is asked */
+	struct buffer times;  /* of a write: what the server's last reply said of its clock */
 };
 
 struct sequence {

@@ -31,6 +31,36 @@ static void start(const char *command)
 	cr_assert_eq(play.outcome, SEQUENCE_SEND);
 }
 
+static void expect_time(uint32_t second, bool of_cluster)
+{
+	struct bytes body = play_message(&play).body;
+	struct element time, cluster;
+
+	cr_assert(document_find(body, "operationTime", &time));
+	cr_assert_eq(time.type, BSON_BYTE_TIMESTAMP);
+	cr_assert_eq((uint32_t)load_int32(time.value.data + 4), second);
+	cr_assert_eq(document_find(body, "$clusterTime", &cluster), of_cluster);
+}
+
+/* What is applied is as new as mongod said, whatever comes behind. */
+Test(sequence_find_and_modify, an_error_behind_the_write_tells_its_time)
+{
+	start(MODIFY(PUSH));
+	play_reply(&play, IMAGE(SPILLED));
+	play_reply(&play, "{'ok': 0.0, 'code': 96, 'errmsg': 'no', '$clusterTime': {'clusterTime': "
+			  "{'$timestamp': {'t': 7, 'i': 1}}}, 'operationTime': {'$timestamp': "
+			  "{'t': 6, 'i': 1}}}");
+	play_expect_error(&play, 217, "the command was applied");
+	expect_time(6, true);
+	play_close(&play);
+	start(MODIFY(PUSH));
+	play_reply(&play, IMAGE(SPILLED));
+	play_reply(&play, OVERFLOW("")); /* without a time */
+	play_expect_error(&play, 217, "the command was applied");
+	expect_time(5, false);
+	play_close(&play);
+}
+
 Test(sequence_find_and_modify, the_image_is_put_together)
 {
 	start(MODIFY(PUSH));
