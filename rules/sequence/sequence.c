@@ -113,16 +113,10 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 								      : outcome;
 }
 
-/* The label tells a driver that sends a retryable write again: of the write is known what was told
- * of the attempt before. */
 must_check enum sequence_outcome sequence_give_up(struct sequence *sequence)
 {
-	const struct command *command = &sequence->match.command;
-	bool retryable =
-		command_has(command, FIELD_TXN_NUMBER) && !command_has(command, FIELD_AUTOCOMMIT);
 	enum sequence_outcome outcome =
-		sequence_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE, SEQUENCE_NO_MEMORY,
-			      retryable ? "NoWritesPerformed" : NULL);
+		sequence_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE, SEQUENCE_NO_MEMORY, NULL);
 
 	return ends_transaction(sequence) ? send_abort(sequence) : outcome;
 }
@@ -225,9 +219,21 @@ static void write_error(struct sequence *sequence, enum error_code code, const c
 	}
 }
 
+/* Nothing of a retryable write was sent. The label tells a driver that has sent it before: of the
+ * write is known what was told of the attempt before. */
+static bool performs_nothing(const struct sequence *sequence)
+{
+	const struct command *command = &sequence->match.command;
+
+	return !sequence->begun && command_has(command, FIELD_TXN_NUMBER) &&
+	       !command_has(command, FIELD_AUTOCOMMIT);
+}
+
 enum sequence_outcome sequence_fail(struct sequence *sequence, enum error_code code,
 				    const char *message, const char *label)
 {
+	if (!label && performs_nothing(sequence))
+		label = "NoWritesPerformed";
 	sequence->end.failed = true;
 	sequence->end.code = code;
 	sequence->output = (struct bytes){0};

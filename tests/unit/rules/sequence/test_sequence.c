@@ -156,6 +156,33 @@ Test(sequence, one_that_there_is_no_memory_for_fails_and_ends_the_clients_transa
 	play_close(&play);
 }
 
+#define REFUSED_UPDATE(more) \
+	"{'update': 'books', 'updates': [{'q': {'_id': 1}, 'u': {'$set': {'_spill': 1}}}]" more \
+	", '$db': 'shop'}"
+
+/* A driver that has lost the reply of its first attempt must not take the write for refused. */
+Test(sequence, a_retryable_write_that_is_refused_before_anything_is_sent_says_so)
+{
+	static const char explained[] = "{'queryPlanner': {}, 'ok': 1.0}";
+	static const struct {
+		const char *command;
+		bool labelled;
+	} cases[] = {
+		{REFUSED_UPDATE(", " LSID ", " NUMBER), true},
+		{REFUSED_UPDATE(", " LSID), false},
+		{REFUSED_UPDATE(", " TRANSACTION ", 'startTransaction': true"), false},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		play_command(&play, cases[i].command, VERDICT_REFUSE);
+		play_reply(&play, explained);
+		play_expect_error(&play, 115, "Spillway rule 'books' on 'shop.books'");
+		cr_assert_eq(bytes_contain(play_message(&play).body, "NoWritesPerformed"),
+			     cases[i].labelled);
+		play_close(&play);
+	}
+}
+
 Test(sequence, what_changes_a_collection_goes_both_ways_as_it_came)
 {
 	struct made made = {.body = "{'collMod': 'books', '$db': 'shop'}", .checksum = true};
