@@ -6,9 +6,9 @@
 #ifndef TESTS_UNIT_GOLDEN_H
 #define TESTS_UNIT_GOLDEN_H
 
+#include "tests/unit/unit.h"
 #include "tests/unit/wire_make.h"
 
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ static inline FILE *golden_file(bool *writes)
 {
 	static FILE *file;
 	auto_free char *line = NULL;
-	const char *name = criterion_current_test->name;
+	const char *name = unit_running()->name;
 	const char *path;
 	size_t room = 0;
 
@@ -27,7 +27,7 @@ static inline FILE *golden_file(bool *writes)
 	if (file)
 		return file;
 	path = made_text("%.*s/golden/%s.txt", (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__,
-			 criterion_current_test->category);
+			 unit_running()->category);
 	file = fopen(path, *writes ? "a" : "r");
 	cr_assert_not_null(file, "%s: run tests/unit/golden/write", path);
 	if (*writes) {

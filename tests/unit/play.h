@@ -47,7 +47,7 @@ struct play {
  * which have names that are drawn. */
 static inline void play_note(const struct play *play)
 {
-	if (strcmp(criterion_current_test->category, "sequence_model") == 0 ||
+	if (strcmp(unit_running()->category, "sequence_model") == 0 ||
 	    (play->outcome == SEQUENCE_SEND && play->sequence->end.holds))
 		return;
 	if (play->outcome == SEQUENCE_SEND || play->outcome == SEQUENCE_SEND_LAST)

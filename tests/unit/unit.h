@@ -3,7 +3,8 @@
  *
  * Criterion 2.4.1 ends the process of a test without what runs at exit. A test that leaks would
  * pass, as LeakSanitizer does not run, and gcov would count nothing. So the body of a test is a
- * function of its own. Once the function has returned, unit_end runs either.
+ * function of its own. Once the function has returned, unit_end runs either. What is `data` to
+ * Criterion is for tests/unit/main.c.
  */
 #ifndef TESTS_UNIT_H
 #define TESTS_UNIT_H
@@ -49,13 +50,25 @@ static inline void unit_end(void)
 }
 #endif
 
+extern const struct criterion_test
+	*unit_forked; /* the test in a fork of tests/unit/main.c; or NULL */
+
+static inline const struct criterion_test *unit_running(void)
+{
+	return unit_forked ? unit_forked : criterion_current_test;
+}
+
 #undef Test
 #define Test(suite, name, ...) \
 	static void suite##_##name##_body(void); \
-	CR_TEST_BASE(suite, name, ##__VA_ARGS__, .sentinel_ = 0) \
+	static void suite##_##name##_alone(void) \
 	{ \
 		suite##_##name##_body(); \
 		unit_end(); \
+	} \
+	CR_TEST_BASE(suite, name, ##__VA_ARGS__, .sentinel_ = 0, .data = suite##_##name##_alone) \
+	{ \
+		suite##_##name##_alone(); \
 	} \
 	static __attribute__((noinline)) void suite##_##name##_body(void)
 

@@ -1,8 +1,8 @@
 /* Tests proxy/mover/dead.c: what waits comes in its order, and has a limit. */
 #include "proxy/mover/dead.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
+#include "tests/unit/unit.h"
+
 #include <time.h>
 
 #define MOST_SECONDS 2 /* some hundredths of one; a list that is walked takes half a minute */

@@ -3,10 +3,10 @@
 
 #include "protocol/cursor.h"
 
-#include <criterion/criterion.h>
+#include "tests/unit/unit.h"
+
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,11 +1,11 @@
 /* Views that would give arrays short: set by one thread, looked at by others. */
 #include "rules/rule/views.h"
 
-#include <criterion/criterion.h>
+#include "tests/unit/unit.h"
+
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #define SETS 20000

@@ -840,8 +840,8 @@ Test(sequence_model, an_edit_happens_once_on_the_whole_array_whatever_others_do_
 				played++;
 			} while (choose_otherwise());
 		}
-	cr_log_info("%d edits: %d applied, %d folded, %d folds lost, %d missed, %d gave up", played,
-		    edits.plain, edits.folded, edits.lost, edits.missed, edits.gave_up);
+	printf("%d edits: %d applied, %d folded, %d folds lost, %d missed, %d gave up\n", played,
+	       edits.plain, edits.folded, edits.lost, edits.missed, edits.gave_up);
 	cr_assert(edits.folded > (BUDGET == 1 ? 100 : 1000), "%d", edits.folded);
 	cr_assert(edits.lost > (BUDGET == 1 ? 10 : 100), "%d", edits.lost);
 	cr_assert(edits.missed > (BUDGET == 1 ? 10 : 100), "%d", edits.missed);
