@@ -77,9 +77,8 @@ static enum link_result refused(struct checking *checking, enum link_result resu
 		snprintf(checking->reason, sizeof(checking->reason),
 			 "the upstream account may not %s it", what);
 		snprintf(checking->remedy, sizeof(checking->remedy),
-			 "; give it the role readWrite on the database '%.64s', or name another "
-			 "account (upstream.uri)",
-			 database_of(checking));
+			 "; give it the role that 'spillway check' prints, or name another account "
+			 "(upstream.uri)");
 	} else {
 		snprintf(checking->reason, sizeof(checking->reason), "can't %.50s it: %.240s", what,
 			 error->message);
