@@ -462,6 +462,9 @@ static enum sequence_outcome take_failure(struct sequence *sequence,
 		return ask_look(sequence, input);
 	if (asks_part(sequence) && !sequence_ends_all(summary->code))
 		return ask_all(sequence, input);
+	if (reply_is_unauthorized(input->reply))
+		return sequence_refuse_unauthorized(sequence,
+						    &sequence->match.namespace->targets[0]);
 	if (sequence->match.command.kind == COMMAND_DISTINCT && distinct_too_large(summary))
 		return sequence_fail(sequence, ERROR_DISTINCT_TOO_LARGE,
 				     "Executor error during distinct command :: caused by :: "

@@ -167,6 +167,9 @@ enum sequence_outcome fetch_fail(struct fetch *fetch, struct sequence *sequence,
 
 	switch (outcome) {
 	case FETCH_FAILED:
+		if (reply_is_unauthorized(&fetch->failed))
+			return sequence_refuse_unauthorized(
+				sequence, &fetch->namespace->targets[fetch->target]);
 		return sequence_pass_helper_error(sequence, &fetch->failed, NULL);
 	case FETCH_TIMEOUT:
 		return sequence_fail(sequence, ERROR_MAX_TIME_EXPIRED,

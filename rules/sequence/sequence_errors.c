@@ -144,6 +144,18 @@ enum sequence_outcome sequence_fail_by_rule(struct sequence *sequence, enum erro
 	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), NULL);
 }
 
+enum sequence_outcome sequence_refuse_unauthorized(struct sequence *sequence,
+						   const struct target *target)
+{
+	char message[SEQUENCE_MESSAGE / 2];
+
+	snprintf(message, sizeof(message),
+		 "the user may not read what this command needs: the collections that it names, "
+		 "and the array's overflow in '%s.%s'",
+		 target->overflow_database, target->overflow_collection);
+	return sequence_fail_by_rule(sequence, ERROR_UNAUTHORIZED, message);
+}
+
 enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum error_code code,
 					    const char *why)
 {

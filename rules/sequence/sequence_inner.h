@@ -57,6 +57,9 @@ const char *sequence_name_rule(const struct sequence *sequence, const char *why,
 /* Ends with an error of Spillway's that names the rule. */
 enum sequence_outcome sequence_fail_by_rule(struct sequence *sequence, enum error_code code,
 					    const char *why);
+/* In place of mongod's error 13, which would quote a command that the client has not sent. */
+enum sequence_outcome sequence_refuse_unauthorized(struct sequence *sequence,
+						   const struct target *target);
 /* Ends a write with an error of ours; one that may be tried again has the label that says so. */
 enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum error_code code,
 					    const char *why);

@@ -205,7 +205,7 @@ static enum sequence_outcome fail_fetch(struct sequence *sequence, enum fetch_ou
 	if (!command_has(command, FIELD_TXN_NUMBER))
 		return fail_image(sequence, "can't be read now");
 	if (outcome == FETCH_FAILED && reply_is_unauthorized(&modify->fetch.failed))
-		return sequence_pass(sequence, &modify->fetch.failed); /* so would the next be */
+		return fetch_fail(&modify->fetch, sequence, outcome); /* so would the next */
 	if (outcome == FETCH_FAILED && modify->fetch.failed.kind == PACKET_MESSAGE)
 		return sequence_pass_relabelled(sequence, &modify->fetch.failed,
 						"RetryableWriteError", NULL);

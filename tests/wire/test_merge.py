@@ -386,8 +386,9 @@ def test_a_get_more_whose_generation_died_fails(session, now, code):
 
 # ---- errors of the server ----
 
-ERROR = {"ok": 0.0, "errmsg": "not authorized on shop to execute command", "code": 13,
-         "codeName": "Unauthorized", "operationTime": TIME}
+ERROR = {"ok": 0.0, "errmsg": "too many open files", "code": 8, "codeName": "UnknownError", "operationTime": TIME}
+DENIED = {**ERROR, "errmsg": "not authorized on shop to execute command { find: 'extra' }", "code": 13,
+          "codeName": "Unauthorized"}
 
 
 def test_an_error_of_the_main_command_passes_as_it_is(session):
@@ -414,6 +415,19 @@ def test_an_error_of_the_overflows_query_is_the_reply(session, cursor, later):
         expect_kill(server, cursor)
     reply = client.frame()
     assert (reply.response_to, reply.body) == (7, frames.document(ERROR))
+    nothing_more(session)
+
+
+def test_who_may_not_read_the_overflow_is_not_shown_its_query(session):
+    client, server = session
+    client.send(message(FIND, (), 7))
+    server.answer(server.frame(), found([spilled(1, [1], [], 2)]))
+    request, _ = helper(server, "find", "extra")
+    server.answer(request, DENIED)
+    error = client.frame().plain()
+    assert error["code"] == 13 and "not authorized" not in error["errmsg"], error
+    assert error["errmsg"].endswith(": the user may not read what this command needs: the collections that it names, "
+                                    "and the array's overflow in 'shop.extra'"), error
     nothing_more(session)
 
 

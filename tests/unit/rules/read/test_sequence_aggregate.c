@@ -352,6 +352,15 @@ Test(sequence_aggregate, a_distinct_has_values)
 	play_close(&play);
 }
 
+Test(sequence_aggregate, who_may_not_read_the_overflow_is_not_shown_the_stages)
+{
+	start("{'distinct': 'books', 'key': 'f', '$db': 'shop'}");
+	play_reply(&play, ERROR(13, "not authorized on shop to execute command { aggregate: 1 }"));
+	play_expect_error(&play, 13,
+			  "Spillway rule 'books' on 'shop.books': the user may not read what");
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_distinct_of_too_many_values_is_mongod_s_error)
 {
 	static const char *const errors[] = {
