@@ -53,25 +53,37 @@ static void finish_count(struct session *session)
 		metric_add(&metrics->overflow_fetch_microseconds, counts->fetch_microseconds);
 }
 
-/* An error of ours that was found on the way is answered. (What the match refuses is counted as it
- * comes.) */
+static void finish_tell_refusal(struct session *session, const struct session_refusal *refusal)
+{
+	metric_add(&session->loop->metrics->commands_refused, 1);
+	metrics_refused(refusal->rule, refusal->what);
+	session_tell_refusal(session, &session->sequence->match, refusal);
+}
+
+/* An error of ours is answered: by the match, or found on the way. A refused connection, and a
+ * request that there was no memory for, were counted as they came. */
 static void finish_count_refusal(struct session *session)
 {
 	const struct sequence *sequence = session->sequence;
 	const struct match *match = &sequence->match;
-	struct session_refusal refusal = {.code = sequence->end.code};
+	const struct match_refusal *refused = &match->refusal;
 	struct bytes name = match->command.first.name;
+	const char *rule = match->namespace ? match->namespace->targets[0].rule->name : "";
 	char what[64];
 
-	if (!sequence->end.code || match->verdict == VERDICT_REFUSE)
-		return;
-	snprintf(what, sizeof(what), "%.*s: %s", (int)name.length, (const char *)name.data,
-		 error_name(sequence->end.code));
-	metric_add(&session->loop->metrics->commands_refused, 1);
-	refusal.rule = match->namespace ? match->namespace->targets[0].rule->name : "";
-	refusal.what = what;
-	metrics_refused(refusal.rule, what);
-	session_tell_refusal(session, match, &refusal);
+	if (match->verdict == VERDICT_REFUSE) {
+		if (!sequence->end.code)
+			metric_add(&session->loop->metrics->commands_sequenced, 1);
+		else if (refused->what[0])
+			finish_tell_refusal(session,
+					    &(struct session_refusal){refused->rule, refused->what,
+								      sequence->end.code});
+	} else if (sequence->end.code) {
+		snprintf(what, sizeof(what), "%.*s: %s", (int)name.length, (const char *)name.data,
+			 error_name(sequence->end.code));
+		finish_tell_refusal(session,
+				    &(struct session_refusal){rule, what, sequence->end.code});
+	}
 }
 
 /* A collection may have changed, or be another one now. */

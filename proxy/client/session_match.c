@@ -69,13 +69,7 @@ static void request_count(struct session *session, const struct match *match)
 		metric_add(&metrics->commands_forwarded, 1);
 		return;
 	case VERDICT_REFUSE:
-		metric_add(&metrics->commands_refused, 1);
-		metrics_refused(match->refusal.rule, match->refusal.what);
-		session_tell_refusal(session, match,
-				     &(struct session_refusal){match->refusal.rule,
-							       match->refusal.what,
-							       match->refusal.code});
-		return;
+		return; /* mongod may answer it: what is refused is counted at its end */
 	default:
 		metric_add(&metrics->commands_sequenced, 1);
 	}

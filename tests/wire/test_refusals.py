@@ -101,8 +101,9 @@ def asked(session, request):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("packer", [None, *frames.PACKERS])
-def test_a_stranger_gets_the_servers_own_error(stranger, form, packer):
+def test_a_stranger_gets_the_servers_own_error(relay, stranger, form, packer):
     client, server = stranger
+    before = relay.spillway.metrics()
     request = FORMS[form]
     question, body = asked(stranger, frames.compressed(request, packer) if packer else request)
     body_first = "sequence" if form == "sequence first" else form
@@ -111,6 +112,9 @@ def test_a_stranger_gets_the_servers_own_error(stranger, form, packer):
     reply = client.frame()
     assert (reply.response_to, reply.compressor, reply.plain()) == (7, packer, UNAUTHORIZED)
     nothing_came(server, client)
+    after = relay.spillway.metrics()
+    changed = {name for name in after if "_refus" in name and after[name] != before.get(name, 0)}
+    assert {name for name in changed if "_duration_" not in name} == set(), changed
 
 
 def test_whom_the_server_lets_is_refused_with_the_reason(stranger):
