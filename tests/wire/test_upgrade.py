@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -243,18 +242,26 @@ def newcomer(spillway):
     return None
 
 
+def descriptors(pid):
+    return {int(entry.name) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+
+
 def test_an_upgrade_for_which_there_are_no_descriptors_leaves_none_behind(relay):
     """One of the two loops' sockets can be passed on, then the admin address's."""
-    pid, folder = relay.spillway.pid, pathlib.Path(f"/proc/{relay.spillway.pid}/fd")
-    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    time.sleep(0.5)  # the connections of the start have gone
-    before = {int(entry.name) for entry in folder.iterdir()}
+    pid, looks = relay.spillway.pid, []
+
+    def rests():
+        looks.append(descriptors(pid))
+        return len(looks) > 3 and looks[-1] == looks[-2] == looks[-3]
+
+    wait_for(rests, "the connections of the start to go", 10, 0.1)
+    before, limits = looks[-1], resource.prlimit(pid, resource.RLIMIT_NOFILE)
     free = next(number for number in range(len(before) + 1) if number not in before)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, limits[1]))
     relay.spillway.start_upgrade()
     relay.spillway.says("there are no descriptors for its sockets")
     resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-    assert {int(entry.name) for entry in folder.iterdir()} <= before
+    assert descriptors(pid) <= before
 
 
 def test_a_new_process_that_is_killed_before_it_is_ready_changes_nothing(relay):
