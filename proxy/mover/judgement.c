@@ -6,6 +6,7 @@
 #include "proxy/fitness/fitness.h"
 
 #define JUDGED_MS 60000 /* for how long a judgement holds: others may change the collection */
+#define JUDGING (MOVER_NEVER + 1) /* no judgement holds, and one is under way */
 
 bool judgement_holds(const struct mover_target *target)
 {
@@ -27,15 +28,18 @@ static enum link_result judge_now(struct mover *mover, struct link *link,
 				  struct mover_target *target)
 {
 	bool both = target->fitness != FITNESS_FIT || !overflow_is_judged(link, target);
+	int64_t judging = JUDGING;
 	enum link_result result;
 
+	if (both)
+		atomic_store(&target->judged_at, JUDGING);
 	atomic_store(&target->main_changed, false);
 	result = fitness_check(link, mover->targets, target,
 			       both ? FITNESS_OF_BOTH : FITNESS_OF_MAIN);
 	if (result != LINK_DONE)
 		atomic_store(&target->main_changed, true);
-	else if (both)
-		atomic_store(&target->judged_at, clock_now());
+	else if (both) /* unless another thread has asked for one meanwhile */
+		atomic_compare_exchange_strong(&target->judged_at, &judging, clock_now());
 	if (result == LINK_DONE) {
 		atomic_store(&target->mirror_due, true);
 		atomic_store(&mover->news.recheck, true);
