@@ -211,7 +211,9 @@ enum sequence_outcome write_go_on(struct sequence *sequence, const struct sequen
 /* The driver retries the whole: history answers what is done, and some is. */
 const char *write_wrong_label(struct sequence *sequence)
 {
-	return write_of(sequence)->result.n > 0 ? "NoWritesPerformed" : NULL;
+	const struct sequence_write *write = write_of(sequence);
+
+	return write->result.n > 0 || write->some ? "NoWritesPerformed" : NULL;
 }
 
 static enum sequence_outcome send_less(struct sequence *sequence,

@@ -66,7 +66,9 @@ static void forget_counts(struct sequence_write *write)
 /* Nothing of the command has been applied, or nothing will stay of it. */
 static bool leaves_nothing(const struct sequence *sequence)
 {
-	return const_write_of(sequence)->result.n == 0 ||
+	const struct sequence_write *write = const_write_of(sequence);
+
+	return (write->result.n == 0 && !write->some) ||
 	       command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
 }
 

@@ -34,6 +34,7 @@ struct sequence_write {
 	size_t sending; /* statements in the command that was sent last */
 	size_t most;    /* edits that go together next */
 	size_t asked;   /* the first statement that has not been sent with others */
+	bool some;      /* of these some were done; `result` does not know yet which */
 	struct edit edit;
 	bool editing;
 	int64_t n, modified;  /* of the statements before the one being edited */

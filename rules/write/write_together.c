@@ -120,6 +120,7 @@ static void take_apart(struct sequence_write *write, struct packet *reply)
 {
 	struct write_result result = {0};
 
+	write->some = write->some || reply->summary.n > 0;
 	if (write->next >= write->asked && write_result_add(&result, reply, 0)) {
 		buffer_append(&write->result.retried, result.retried.data, result.retried.length);
 		write->asked = write->next + write->sending;

@@ -1167,6 +1167,44 @@ Test(edit, where_one_of_them_misses_they_are_asked_by_halves)
 	play_close(&play);
 }
 
+/* Together with others one was done, and the client has to hear of that. */
+Test(edit, one_that_fails_behind_what_was_done_together_fails_alone)
+{
+	static const int codes[] = {13, 96};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++) {
+		struct bytes body;
+		struct element n, errors, code;
+
+		start(UPDATE(EDITED(1) ", " EDITED(2), UNORDERED));
+		play_reply(&play, RESULT(1));
+		play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(1), UNORDERED, "0"));
+		play_reply(&play, RESULT(0));
+		play_reply(&play, FOUND(SPILLED));
+		play_reply(&play, made_text("{'ok': 0.0, 'code': %d, 'errmsg': 'no'}", codes[i]));
+		play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(2), UNORDERED, "1"));
+		play_reply(&play, DONE(1, "1"));
+		cr_assert_eq(play.outcome, SEQUENCE_DONE);
+		body = play_message(&play).body;
+		cr_assert(document_find(body, "n", &n) && load_int32(n.value.data) == 1);
+		cr_assert(document_find(body, "writeErrors", &errors));
+		cr_assert(document_find_path(errors.value, "0.code", &code));
+		cr_assert_eq(load_int32(code.value.data), codes[i]);
+		play_close(&play);
+	}
+}
+
+Test(edit, the_command_s_error_behind_what_was_done_together_does_not_say_otherwise)
+{
+	start(UPDATE(EDITED(1) ", " EDITED(2), UNORDERED));
+	play_reply(&play, RESULT(1));
+	play_reply(&play, "{'ok': 0.0, 'code': 189, 'errmsg': 'no', 'errorLabels': "
+			  "['RetryableWriteError', 'NoWritesPerformed']}");
+	play_expect_answer(&play, "{'ok': 0.0, 'code': 189, 'errmsg': 'no', 'errorLabels': "
+				  "['RetryableWriteError']}");
+	play_close(&play);
+}
+
 Test(edit, an_error_among_them_is_met_by_the_edit_itself)
 {
 	start(UPDATE(EDITED(1) ", " EDITED(2), UNORDERED));
