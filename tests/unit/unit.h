@@ -10,24 +10,52 @@
 #define TESTS_UNIT_H
 
 #include <criterion/criterion.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* True in a `tests/run`, which tries a share of long lists; `tests/run full` tries all. */
+static inline bool unit_is_share(void)
+{
+	const char *share = getenv("SHARE");
+
+	return share && !strcmp(share, "1");
+}
+
 /*
- * How much a test does that does more and more of the same, or the step by which it goes through
- * its cases: under the sanitizers another one in a `tests/run`, which sets SHARE=1, as they are
- * slow. `tests/run full` makes no difference between them.
+ * How much a test does that does more and more of the same: under the sanitizers another amount in
+ * a share, as they are slow.
  */
 static inline size_t unit_share(size_t all, size_t sanitized)
 {
 #if defined(__SANITIZE_ADDRESS__)
-	const char *share = getenv("SHARE");
-
-	return share && !strcmp(share, "1") ? sanitized : all;
+	return unit_is_share() ? sanitized : all;
 #else
 	(void)sanitized;
 	return all;
 #endif
+}
+
+/* A line for the end of tests/run, as tests/support/share.py writes it. */
+static inline void unit_tell(size_t taken, size_t all)
+{
+	FILE *log = taken < all ? fopen("share.log", "a") : NULL;
+
+	if (!log)
+		return;
+	fprintf(log, "unit %zu %zu\n", taken, all);
+	fclose(log);
+}
+
+/* The step by which a test goes through its cases: under the sanitizers a share takes one in so
+ * many. */
+static inline size_t unit_step(size_t cases, size_t one_in)
+{
+	size_t step = unit_share(1, one_in);
+
+	unit_tell((cases + step - 1) / step, cases);
+	return step;
 }
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -875,7 +875,8 @@ Test(rewrite_limits, no_request_takes_long_or_grows_beyond_a_message)
 {
 	struct shop shop = shop_open();
 
-	for (size_t i = 0; i < ARRAY_LENGTH(requests); i += unit_share(1, 3)) {
+	for (size_t i = 0, step = unit_step(ARRAY_LENGTH(requests), 5); i < ARRAY_LENGTH(requests);
+	     i += step) {
 		struct cost cost = cost_of(&shop, &requests[i].request);
 
 		cr_expect_lt(cost.match + cost.resume, MOST_SECONDS, "%s", requests[i].what);
@@ -1011,7 +1012,8 @@ Test(rewrite_limits, a_command_with_too_many_fields_is_refused_before_it_is_rewr
 {
 	struct shop shop = shop_open();
 
-	for (size_t i = 0; i < ARRAY_LENGTH(bounded); i += unit_share(1, 3)) {
+	for (size_t i = 0, step = unit_step(ARRAY_LENGTH(bounded), 4); i < ARRAY_LENGTH(bounded);
+	     i += step) {
 		struct request request = bounded[i].request;
 		size_t most = count_of(request, bounded[i].most);
 
@@ -1174,7 +1176,8 @@ Test(rewrite_limits, large_commands_of_an_application_are_served)
 {
 	struct shop shop = shop_open();
 
-	for (size_t i = 0; i < ARRAY_LENGTH(large); i += unit_share(1, 2)) {
+	for (size_t i = 0, step = unit_step(ARRAY_LENGTH(large), 3); i < ARRAY_LENGTH(large);
+	     i += step) {
 		struct cost cost = cost_of(&shop, &large[i].request);
 
 		cr_expect_eq(cost.code, 0, "%s: %d", large[i].what, (int)cost.code);
@@ -1187,7 +1190,8 @@ Test(rewrite_limits, more_statements_than_mongod_takes_are_refused)
 {
 	struct shop shop = shop_open();
 
-	for (size_t i = 0; i < ARRAY_LENGTH(large); i += unit_share(1, 2)) {
+	for (size_t i = 0, step = unit_step(ARRAY_LENGTH(large), 3); i < ARRAY_LENGTH(large);
+	     i += step) {
 		struct request request = large[i].request;
 
 		if (!request.repeated)

@@ -257,7 +257,7 @@ Test(rules, a_million_names_are_served_and_few_are_kept)
 	struct namespace_cache *cache = namespace_cache_new(set);
 	const struct ruled_namespace *exact = find(cache, "shop", "sales");
 	size_t before = mallinfo2().uordblks,
-	       most = find_many(cache, 0, (int)unit_share(1000000, 100000));
+	       most = find_many(cache, 0, (int)unit_share(1000000, 30000));
 
 	cr_assert_leq(most, NAMESPACE_CACHE_KEPT + 2);
 	cr_assert_lt(mallinfo2().uordblks - before, 20u << 20, "%zu bytes",
