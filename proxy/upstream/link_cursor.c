@@ -2,6 +2,7 @@
 #include "proxy/upstream/link_inner.h"
 
 #include "protocol/template.h"
+#include "protocol/writer.h"
 #include "rules/rule/names.h"
 
 #include <stdlib.h>
@@ -81,11 +82,31 @@ struct keeping {
 				    is */
 };
 
+/* All of it is wanted, so a find asks for as much as fits into a reply. Most have an end in the
+ * first one: if this process is killed before it asks for more, no cursor stays at the server,
+ * which would keep it for half an hour. */
+static struct bytes in_few_replies(struct buffer *out, struct bytes command)
+{
+	struct element first, size;
+	struct cursor fields;
+	size_t start;
+
+	if (!cursor_open(&fields, command) || cursor_next(&fields, &first) != CURSOR_ELEMENT ||
+	    !element_is(&first, "find") || document_find(command, "batchSize", &size))
+		return command;
+	start = writer_open(out);
+	buffer_append(out, command.data + 4, command.length - 5);
+	writer_int32(out, "batchSize", INT32_MAX);
+	writer_close(out, start);
+	return buffer_view(out);
+}
+
 static enum link_result find_all(struct link *link, const char *database, struct bytes command,
 				 link_document each, void *context, const struct keeping *keeping)
 {
+	auto_buffer struct buffer scratch = {0};
 	auto_free char *collection = NULL;
-	enum link_result result = link_run(link, database, command);
+	enum link_result result = link_run(link, database, in_few_replies(&scratch, command));
 	int64_t id = 0;
 
 	while (result == LINK_DONE) {
