@@ -88,11 +88,10 @@ struct keeping {
 static struct bytes in_few_replies(struct buffer *out, struct bytes command)
 {
 	struct element first, size;
-	struct cursor fields;
 	size_t start;
 
-	if (!cursor_open(&fields, command) || cursor_next(&fields, &first) != CURSOR_ELEMENT ||
-	    !element_is(&first, "find") || document_find(command, "batchSize", &size))
+	if (!document_first(command, &first) || !element_is(&first, "find") ||
+	    document_find(command, "batchSize", &size))
 		return command;
 	start = writer_open(out);
 	buffer_append(out, command.data + 4, command.length - 5);
