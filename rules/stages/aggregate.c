@@ -31,7 +31,7 @@ struct pipeline {
 	const struct probe *probe; /* may be NULL */
 	size_t place;
 	const struct aggregate_task *task;
-	const bool *concerned;  /* for each target: its array is put together */
+	const bool *concerned;  /* for each target: its array is put together; NULL: the only one */
 	bool sorted;            /* before anything is put together */
 	bool later;             /* of the client's stages others than $match have been written */
 	bool pushed;            /* mongod may run a group here in its other engine */
@@ -547,6 +547,15 @@ static void write_find(struct buffer *out, const struct command *command,
 	}
 }
 
+static bool *list_concerned(const struct command *command, const struct ruled_namespace *namespace)
+{
+	bool *concerned = must_calloc(namespace->target_count, sizeof(*concerned));
+
+	for (size_t i = 0; i < namespace->target_count; i++)
+		concerned[i] = aggregate_concerns(command, namespace, i);
+	return concerned;
+}
+
 void aggregate_write(struct buffer *out, const struct command *command,
 		     const struct aggregate_task *task, bool begun, const struct probe *probe)
 {
@@ -560,7 +569,7 @@ void aggregate_write(struct buffer *out, const struct command *command,
 						.database = task->database,
 						.strict = task->strict,
 						.damage = task->damage}};
-	auto_free bool *concerned = must_calloc(task->namespace->target_count, sizeof(*concerned));
+	auto_free bool *concerned = NULL;
 	bool natural = !aggregate_is_one(command) && aggregate_sorts_naturally(command);
 	bool hintless = natural || aggregate_drops_hint(command, task->namespace, probe);
 	struct cursor cursor;
@@ -571,8 +580,8 @@ void aggregate_write(struct buffer *out, const struct command *command,
 		write_time(out, task);
 		return;
 	}
-	for (size_t i = 0; i < task->namespace->target_count; i++)
-		concerned[i] = aggregate_concerns(command, task->namespace, i);
+	if (task->namespace->target_count > 1)
+		concerned = list_concerned(command, task->namespace);
 	pipeline.concerned = concerned;
 	writer_renamed(out, "aggregate", &command->first);
 	write_pipeline(&pipeline, task->stage);
