@@ -22,12 +22,11 @@ static void find_membership(struct edit *edit)
 {
 	const struct ruled_namespace *namespace = edit->namespace;
 	const struct whole_write *write = &edit->write;
-	struct ruled_namespace one = *namespace;
+	struct ruled_namespace one;
 
 	if (!edit_concerns_one(edit) || !edit->facts.bare)
 		return;
-	one.targets = &namespace->targets[edit->target];
-	one.target_count = 1;
+	one = ruled_alone(namespace, edit->target);
 	if (strcmp(one.targets->overflow_database, namespace->database) != 0)
 		return; /* no $lookup reaches it */
 	if (edit->facts.reads && edit->facts.appends)

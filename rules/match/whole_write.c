@@ -183,12 +183,9 @@ static bool joins_own(struct bytes filter, const struct rule *rule)
 bool whole_write_concerns(const struct whole_write *write, const struct ruled_namespace *namespace,
 			  size_t target)
 {
-	struct ruled_namespace one = *namespace;
-	enum update_kind kind;
+	const struct ruled_namespace one = ruled_alone(namespace, target);
+	enum update_kind kind = kind_of(write, &one);
 
-	one.targets = &namespace->targets[target];
-	one.target_count = 1;
-	kind = kind_of(write, &one);
 	return kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
 	       (kind == UPDATE_REPLACE && write->counted) || filter_reads(write, &one) ||
 	       in_cut_image(write, namespace, &one) || write->denied;

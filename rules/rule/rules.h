@@ -119,6 +119,18 @@ struct ruled_namespace {
 	atomic_size_t *holders; /* how many keep it from being evicted; NULL: none is counted */
 };
 
+/* The namespace as if the rule of this target were the only one on it. Lives as long as that does.
+ */
+static inline struct ruled_namespace ruled_alone(const struct ruled_namespace *namespace,
+						 size_t target)
+{
+	struct ruled_namespace alone = *namespace;
+
+	alone.targets = &namespace->targets[target];
+	alone.target_count = 1;
+	return alone;
+}
+
 struct rule_set;
 
 /* Takes the rules over (the array and all it owns). Counted references, atomic: threads share the

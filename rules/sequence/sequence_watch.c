@@ -318,15 +318,13 @@ static bool concerns(const struct sequence *sequence, const struct ruled_namespa
 		     size_t target)
 {
 	const struct element *indexes = &sequence->match.command.fields[FIELD_INDEXES];
-	struct ruled_namespace alone = *namespace;
+	const struct ruled_namespace alone = ruled_alone(namespace, target);
 	struct cursor cursor;
 	struct element index;
 
 	if (sequence->match.command.kind != COMMAND_CREATE_INDEXES ||
 	    indexes->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, indexes->value))
 		return true;
-	alone.targets = &namespace->targets[target];
-	alone.target_count = 1;
 	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
 		if (index.type != BSON_BYTE_DOCUMENT || index_concerns(index.value, &alone))
 			return true;

@@ -189,10 +189,8 @@ static bool query_concerns(const struct command *command, const struct ruled_nam
 bool aggregate_concerns(const struct command *command, const struct ruled_namespace *namespace,
 			size_t target)
 {
-	struct ruled_namespace one = *namespace;
+	const struct ruled_namespace one = ruled_alone(namespace, target);
 
-	one.targets = &namespace->targets[target];
-	one.target_count = 1;
 	if (keys_read(&command->fields[FIELD_HINT], &one))
 		return true;
 	return aggregate_is_one(command)
