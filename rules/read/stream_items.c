@@ -215,6 +215,8 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 			return false;
 		if (!is_older(&item.event, token))
 			break;
+		if (!stream_find_known(stream, &item)) /* the reply asks nothing of it */
+			continue;
 		if (!look_at(stream, &item))
 			return false;
 		buffer_append(&items, &item, sizeof(item));

@@ -159,6 +159,28 @@ def test_a_batch_may_begin_inside_a_transaction(twins, size):
     assert want[-1]["updateDescription"]["updatedFields"] == {f"{f}.22": "d"}
 
 
+def test_a_transaction_writes_another_document_before_the_batch(twins):
+    """Nothing of that one has to be known: an array of the batch's document is folded back."""
+    f = twins.array
+
+    def done(collection):
+        def attempt(session):
+            collection.update_one({"_id": 2}, {"$push": {f: "a"}}, session=session)
+            collection.update_one({"_id": 1}, {"$set": {f"{f}.4": "b"}}, session=session)
+
+        with collection.database.client.start_session() as session:
+            session.with_transaction(attempt)
+
+    with twins.through.watch(batch_size=1) as through, twins.straight.watch() as straight:
+        for number in (2, 1):
+            twins.both(lambda collection, i=number: collection.insert_one({"_id": i, **whole(twins.arrays, range(9))}))
+            twins.at_rest(number)
+        twins.both(done)
+        got, want = twins.events(through, straight)
+    assert got == want
+    assert [each["documentKey"]["_id"] for each in want] == [2, 1, 2, 1]
+
+
 def test_a_write_of_what_is_stored_is_seen(twins):
     """Of ten elements three are stored in the document. A write of just these three changes nothing that mongod tells
     but the array's state."""
