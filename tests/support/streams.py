@@ -188,8 +188,8 @@ class History:
             update = {"$set": {self.f: [self.value()]}}
             return lambda collection: collection.find_one_and_update({"_id": identifier}, update, {"_id": 1})
         if what == 3:
-            updates = [self.pushed() for _ in range(self.random.randrange(2, 5))]
-            return lambda collection: transaction(collection, identifier, updates)
+            updates = [(identifier, self.pushed()) for _ in range(self.random.randrange(2, 5))]
+            return lambda collection: transaction(collection, updates)
         update = self.update()
         return lambda collection: collection.update_one({"_id": identifier}, update, upsert=what == 4)
 
@@ -198,10 +198,10 @@ class History:
                                    {"$set": {self.f: []}}, {"$push": {self.f: {"$each": [1, 2, 3]}}}])
 
 
-def transaction(collection, identifier, updates):
-    """Once more if it meets another writer, which at mongod alone it can't."""
+def transaction(collection, updates):
+    """Of pairs: an _id, its update. Once more if it meets another writer, which at mongod alone it can't."""
     def attempt(session):
-        for update in updates:
+        for identifier, update in updates:
             collection.update_one({"_id": identifier}, update, session=session)
 
     with collection.database.client.start_session() as session:
