@@ -215,7 +215,7 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 			return false;
 		if (!is_older(&item.event, token))
 			break;
-		if (!stream_find_known(stream, &item)) /* the reply asks nothing of it */
+		if (!stream_find_known(stream, &item)) /* no event of the reply needs its state */
 			continue;
 		if (!look_at(stream, &item))
 			return false;
