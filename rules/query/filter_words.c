@@ -2,6 +2,7 @@
 #include "rules/query/filter_words.h"
 
 #include "protocol/writer.h"
+#include "rules/query/reads.h"
 #include "rules/rule/walk.h"
 
 #define POSITIONS_MAX 65536 /* in one filter: about 800 KB of BSON */
@@ -153,8 +154,7 @@ static bool may_be_operator(const struct element *item)
 	struct element first;
 
 	return item->type == BSON_BYTE_DOCUMENT && document_first(item->value, &first) &&
-	       first.name.length > 0 && first.name.data[0] == '$' && !element_is(&first, "$ref") &&
-	       !element_is(&first, "$id") && !element_is(&first, "$db");
+	       element_names_operator(&first);
 }
 
 /* An $all of values, or of {$elemMatch: ...} alone. */

@@ -1,6 +1,8 @@
 /* Reads a find's projection as a list. */
 #include "rules/query/projection_leaves.h"
 
+#include "rules/query/reads.h"
+
 must_check bool leaves_open(struct leaves *leaves, struct bytes projection)
 {
 	leaves->path = (struct buffer){0};
@@ -101,7 +103,7 @@ must_check enum cursor_step leaves_next(struct leaves *leaves, struct leaf *leaf
 			return CURSOR_ELEMENT;
 		if (step != CURSOR_ELEMENT)
 			return CURSOR_INVALID;
-		if (first.name.length > 0 && first.name.data[0] == '$') {
+		if (element_names_operator(&first)) {
 			leaf->kind = operator_kind(&first);
 			return CURSOR_ELEMENT;
 		}

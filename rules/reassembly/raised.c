@@ -177,10 +177,11 @@ const char *raised_refusal(const struct reply_summary *summary, enum error_code 
 	if (outgrown)
 		return outgrown;
 	return !summary->ok && summary->code == ERROR_OBJECT_TOO_LARGE
-		       ? "a document that this read looks into passes 16 MB once its array is put "
-			 "together, and mongod can't hold it whole; keep it out by conditions on "
-			 "other fields, and read it by its _id, which gives it whole, or in parts "
-			 "($slice)"
+		       ? "a document passes 16 MB on the way: one that a stage makes ($group, "
+			 "$push), or one that this read looks into, once its array is put "
+			 "together, which mongod can't hold; keep such a document out by "
+			 "conditions on other fields, and read it by its _id, which gives it "
+			 "whole, or in parts ($slice)"
 		       : NULL;
 }
 

@@ -52,6 +52,13 @@ static const struct projecting projectings[] = {
 	{"{'x': {'$elemMatch': {'y': 1}}, 'y': 0}", PROJECTION_EXCLUDE, ""},
 	{"{'x': {'$elemMatch': {'y': 1}}, 'y': {'$slice': 1}}", PROJECTION_EXCLUDE, ""},
 	{"{'tags': 0}", PROJECTION_EXCLUDE, ""},
+	/* a DBRef's fields */
+	{"{'x': {'$ref': 0}}", PROJECTION_EXCLUDE, ""},
+	{"{'x': {'$id': 0}, 'tags': 0}", PROJECTION_EXCLUDE, ""},
+	{"{'x': {'$db': 1, 'y': 1}}", PROJECTION_FORWARD, ""},
+	{"{'x': {'$id': 1}, 'tags': 1}", PROJECTION_INCLUDE, ""},
+	{"{'x': {'$ref': 0}, 'tags': {'$slice': 1}}", PROJECTION_REFUSE, "$slice"},
+	{"{'tags': {'$id': 1}}", PROJECTION_REFUSE, "a part of the array"},
 	{"{'tags': -0.0, 'x': 0, '_id': 0}", PROJECTION_EXCLUDE, ""},
 	{"{'big': 0}", PROJECTION_EXCLUDE, ""},
 	{"{'_id.tags': 0}", PROJECTION_REFUSE, "a part of _id"},

@@ -380,7 +380,7 @@ Test(sequence_aggregate, a_distinct_of_too_many_values_is_mongod_s_error)
 	}
 	start("{'distinct': 'books', 'key': 'f', '$db': 'shop'}");
 	play_reply(&play, ERROR(10334, "BSONObj size: 31457563 is invalid. First element: _id: 1"));
-	play_expect_error(&play, 10334, "a document that this read looks into");
+	play_expect_error(&play, 10334, "a document passes 16 MB on the way");
 	play_close(&play);
 }
 

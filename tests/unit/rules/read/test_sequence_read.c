@@ -699,7 +699,7 @@ Test(sequence_read, a_window_that_passes_mongod_s_limit_is_told)
 	static const char *const failed[][2] = {
 		{"Executor error during find command :: caused by :: BSONObj size: 22020351 is "
 		 "invalid. First element: _id: 7",
-		 "a document that this read looks into passes 16 MB"},
+		 "a document passes 16 MB on the way"},
 		{"BSONObj size: 17000000 is invalid. First element: aggregate: books",
 		 "stands twice in what mongod is asked"},
 	};
