@@ -56,7 +56,6 @@ struct server {
 
 static void *run_loop(void *loop)
 {
-	pthread_setname_np(pthread_self(), "loop");
 	log_name_thread("loop");
 	loop_run(loop);
 	return NULL;

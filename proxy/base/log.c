@@ -51,6 +51,7 @@ static void tell_error(const char *text)
 void log_name_thread(const char *name)
 {
 	thread_name = name;
+	(void)pthread_setname_np(pthread_self(), name);
 }
 
 static const struct level_name {

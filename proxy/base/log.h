@@ -8,7 +8,8 @@
 #include <stdatomic.h>
 
 void log_configure(enum config_log_level level, bool json);
-/* The calling thread's name in JSON lines; a constant. */
+/* The calling thread's name, in JSON lines and for the system (`top -H`); a constant of at most 15
+ * bytes. */
 void log_name_thread(const char *name);
 
 /* Before log_start, and before the sandbox is entered: opens what log_start's lines are written to.

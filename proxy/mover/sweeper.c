@@ -165,17 +165,16 @@ static enum link_result find_namespaces(struct mover *mover, struct link *link)
 	return result;
 }
 
-struct listing_time {
-	int64_t period; /* 0: never */
-	int64_t due;
-};
-
-static void list_if_due(struct mover *mover, struct link *link, struct listing_time *listing)
+/* Returns when the next listing is due. */
+static int64_t list_if_due(struct mover *mover, struct link *link, int64_t *due)
 {
-	if (!listing->period || clock_now() < listing->due)
-		return;
-	listing->due = clock_now() +
-		       (find_namespaces(mover, link) == LINK_DONE ? listing->period : KEEP_MS);
+	int64_t period = listing_period(mover);
+
+	if (!period)
+		return INT64_MAX;
+	if (clock_now() >= *due)
+		*due = clock_now() + (find_namespaces(mover, link) == LINK_DONE ? period : KEEP_MS);
+	return *due;
 }
 
 void *sweeper_run(void *context)
@@ -183,19 +182,17 @@ void *sweeper_run(void *context)
 	struct mover *mover = context;
 	struct link *link = NULL;
 	bson_error_t error;
-	struct listing_time listing = {.period = listing_period(mover)};
-	int64_t next = clock_now() + KEEP_MS;
+	int64_t next = 0, listing, listing_due = 0;
 
 	ballast_be_patient();
 	log_name_thread("sweeper");
 	while (!atomic_load(&mover->stopping)) {
-		await_sweep(mover, mover_earliest(next, listing.period ? listing.due : INT64_MAX));
+		await_sweep(mover, next);
 		next = clock_now() + KEEP_MS;
 		mover_enter(mover);
 		if (atomic_load(&mover->ready) && mover_connect(mover, &link, &error)) {
-			listing.period = listing_period(mover);
-			list_if_due(mover, link, &listing);
-			next = sweep_all(mover, link);
+			listing = list_if_due(mover, link, &listing_due);
+			next = mover_earliest(sweep_all(mover, link), listing);
 		}
 		mover_leave(mover);
 	}
