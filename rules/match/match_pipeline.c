@@ -31,12 +31,18 @@ struct stage_rule {
 	const char *name;
 	const char *key; /* where the collection's name stands */
 	enum stage_access access;
+	const char *instead; /* why a client is refused that writes there, and what it may do */
 };
 
 static const struct stage_rule stage_rules[] = {
-	{"$lookup", "from", STAGE_READS},    {"$graphLookup", "from", STAGE_READS},
-	{"$unionWith", "coll", STAGE_READS}, {"$merge", "into", STAGE_WRITES},
-	{"$out", "coll", STAGE_WRITES},
+	{"$lookup", "from", STAGE_READS, NULL},
+	{"$graphLookup", "from", STAGE_READS, NULL},
+	{"$unionWith", "coll", STAGE_READS, NULL},
+	{"$merge", "into", STAGE_WRITES,
+	 "a pipeline as whenMatched is not supported on a ruled namespace; use replace, "
+	 "keepExisting or fail"},
+	{"$out", "coll", STAGE_WRITES,
+	 "not supported on a ruled namespace; use $merge with whenMatched: replace"},
 };
 
 /* Documents can be put together in the stage's own pipeline, or be written as they are. */
@@ -53,6 +59,14 @@ static bool refuse_many(const struct matching *matching, const struct ruled_name
 	match_refuse(matching->match, namespace->targets[0].rule,
 		     "more than 1,000 stages that reach ruled collections",
 		     "what mongod would be sent grows too large; use fewer");
+	return true;
+}
+
+static bool refuse_writing(const struct matching *matching, const struct ruled_namespace *namespace,
+			   const struct stage_rule *rule)
+{
+	matching->match->namespace = namespace;
+	match_refuse(matching->match, namespace->targets[0].rule, rule->name, rule->instead);
 	return true;
 }
 
@@ -85,6 +99,8 @@ static bool refuse_stage(const struct matching *matching, const struct element *
 				return refuse_many(matching, namespace);
 			if (element_is(stage, "$unionWith"))
 				matching->match->unites = true;
+		} else if (joined && namespace && rule->instead) {
+			return refuse_writing(matching, namespace, rule);
 		} else if (match_refuse_name(matching, database, collection, rule->name)) {
 			return true;
 		}
