@@ -233,7 +233,9 @@ class Generator:
         else:
             update, label = self._modification()
             statement, labels = {"q": query, "u": update}, [*labels, label]
-        if isinstance(statement["u"], (dict, list)) and self._chance(0.85 if self.multis else 0.2):
+        several = isinstance(statement["u"], (dict, list)) and self._chance(0.85 if self.multis else 0.2)
+        # Whether several documents get one time or two, by which they can be sorted, hangs on mongod's clock.
+        if several and "$currentDate" not in statement["u"]:
             statement["multi"] = True
             labels.append("multi")
         if upsert or self._chance(0.15):
