@@ -125,18 +125,38 @@ bool match_index_reads_array(const void *context, struct bytes index)
 }
 
 /* Of an index whose keys name the array itself no document is missing that has it. */
-static bool names_array(struct bytes index, const struct ruled_namespace *namespace)
+static bool names_array(struct bytes keys, const struct rule *rule)
 {
-	struct element keys, key;
+	struct cursor cursor;
+	struct element key;
 
-	return namespace->target_count == 1 && document_find(index, "key", &keys) &&
-	       document_find(keys.value, namespace->targets[0].rule->array, &key);
+	if (!cursor_open(&cursor, keys))
+		return false;
+	while (cursor_next(&cursor, &key) == CURSOR_ELEMENT)
+		if (path_covers(key.name, rule->array))
+			return true;
+	return false;
+}
+
+/* Each array that its keys look into has to be named. */
+static bool lacks_sparse(struct bytes keys, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		struct ruled_namespace alone = ruled_alone(namespace, i);
+
+		if (reads_of_keys(keys, &alone).kind == READS_ARRAY &&
+		    !names_array(keys, alone.targets[0].rule))
+			return true;
+	}
+	return false;
 }
 
 static bool lacks_documents(const void *context, struct bytes index)
 {
-	return (document_truth(index, "sparse") && match_index_reads_array(context, index) &&
-		!names_array(index, context)) ||
+	struct element keys;
+
+	return (document_truth(index, "sparse") && document_find(index, "key", &keys) &&
+		keys.type == BSON_BYTE_DOCUMENT && lacks_sparse(keys.value, context)) ||
 	       match_index_chooses(context, index);
 }
 

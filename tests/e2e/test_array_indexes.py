@@ -22,6 +22,7 @@ RULES = [
     )
 ]
 RULES[-1]["gc_delay"] = "1m"  # without it the overflow is not asked
+RULES += [{**RULES[0], "name": array, "namespace": "shop.both", "array": array} for array in ("list", "a.list")]
 
 
 @pytest.fixture(scope="module")
@@ -282,6 +283,27 @@ def test_a_hint_of_an_index_that_lacks_what_moved_is_refused(books, direct, comm
     assert [found["_id"] for found in books.find({}, hint="whole")] == [1]
     assert [found["_id"] for found in books.find({"n": 1}, hint="n_1")] == [1]
     assert books.count_documents({"list.isbn": 39}) == 1
+
+
+def test_a_hint_of_a_sparse_index_of_several_arrays_needs_the_name_of_each(client, direct):
+    both = client.shop.both
+    both.insert_many([
+        {"_id": 1, "n": 1, "list": LONG}, {"_id": 2, "n": 1, "a": {"list": LONG}}, {"_id": 3, "n": 1},
+        {"_id": 4, "n": 1, "list": []}, {"_id": 5, "n": 1, "a": {"list": []}},
+    ])
+    wait_for(lambda: direct.shop.both.count_documents({"$or": [{"list": LONG[:3]}, {"a.list": LONG[:3]}]}) == 2,
+             "the tails to move")
+    for there, paths in (([1, 4], ["list"]), ([2, 5], ["a.list"]), ([2, 5], ["a"]), ([1, 2, 4, 5], ["list", "a.list"]),
+                         ([1, 2, 4, 5], ["list", "a"])):
+        both.create_index([(path, 1) for path in paths], name="s", sparse=True)
+        assert sorted(found["_id"] for found in both.find({"n": 1}, hint="s")) == there, paths
+        both.drop_index("s")
+    for paths in (["list.isbn"], ["list", "a.list.isbn"], ["a", "list.isbn"]):
+        both.create_index([(path, 1) for path in paths], name="s", sparse=True)
+        with pytest.raises(OperationFailure) as caught:
+            both.count_documents({"n": 1}, hint="s")
+        assert caught.value.code == 115 and "sparse" in caught.value.details["errmsg"]
+        both.drop_index("s")
 
 
 @pytest.mark.parametrize("command", HINTED)
