@@ -277,6 +277,12 @@ bool document_begins_with_operator(struct bytes document)
 	return document_first(document, &first) && bytes_begin_with(first.name, "$");
 }
 
+bool element_names_operator(const struct element *element)
+{
+	return bytes_begin_with(element->name, "$") && !element_is(element, "$ref") &&
+	       !element_is(element, "$id") && !element_is(element, "$db");
+}
+
 bool document_truth(struct bytes document, const char *name)
 {
 	struct element element;

@@ -85,6 +85,8 @@ must_check bool document_find(struct bytes document, const char *name, struct el
 must_check bool document_first(struct bytes document, struct element *first);
 /* Its name begins with a dollar sign, as an operator's. */
 bool document_begins_with_operator(struct bytes document);
+/* Its name begins with a dollar sign, and is no field of a DBRef. */
+bool element_names_operator(const struct element *element);
 /* It is there, and element_truth. */
 bool document_truth(struct bytes document, const char *name);
 /* Like document_find along a dotted path through documents (not arrays). */

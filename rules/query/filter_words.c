@@ -2,7 +2,6 @@
 #include "rules/query/filter_words.h"
 
 #include "protocol/writer.h"
-#include "rules/query/reads.h"
 #include "rules/rule/walk.h"
 
 #define POSITIONS_MAX 65536 /* in one filter: about 800 KB of BSON */

@@ -1,8 +1,6 @@
 /* Reads a find's projection as a list. */
 #include "rules/query/projection_leaves.h"
 
-#include "rules/query/reads.h"
-
 must_check bool leaves_open(struct leaves *leaves, struct bytes projection)
 {
 	leaves->path = (struct buffer){0};

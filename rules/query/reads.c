@@ -38,13 +38,6 @@ struct bytes element_operator(const struct element *element)
 	return bytes_of("");
 }
 
-bool element_names_operator(const struct element *element)
-{
-	return element->name.length > 0 && element->name.data[0] == '$' &&
-	       !element_is(element, "$ref") && !element_is(element, "$id") &&
-	       !element_is(element, "$db");
-}
-
 void reads_note(struct reads *reads, enum reads_kind kind, const struct rule *rule,
 		struct bytes what, const char *otherwise)
 {

@@ -57,8 +57,6 @@ struct reads reads_of_keys(struct bytes keys, const struct ruled_namespace *name
 void reads_say(char what[64], struct bytes text, const char *otherwise);
 /* For messages: the name of the first field of a document, empty for anything else. */
 struct bytes element_operator(const struct element *element);
-/* Its name begins with a dollar sign, and is no field of a DBRef. */
-bool element_names_operator(const struct element *element);
 /* Notes what was found; the first of the gravest stays. */
 void reads_note(struct reads *reads, enum reads_kind kind, const struct rule *rule,
 		struct bytes what, const char *otherwise);
