@@ -86,6 +86,10 @@ bool match_refuse_full_name(const struct matching *matching, struct bytes full_n
 			    const char *what);
 bool match_refuse_name(const struct matching *matching, struct bytes database,
 		       struct bytes collection, const char *what);
+/* By the first of its rules; always true. */
+bool match_refuse_namespace(const struct matching *matching,
+			    const struct ruled_namespace *namespace, const char *what,
+			    const char *why);
 /* The whole command. */
 void match_refuse_command(const struct matching *matching);
 

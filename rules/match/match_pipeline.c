@@ -55,19 +55,9 @@ static bool is_joined(const struct element *stage)
 
 static bool refuse_many(const struct matching *matching, const struct ruled_namespace *namespace)
 {
-	matching->match->namespace = namespace;
-	match_refuse(matching->match, namespace->targets[0].rule,
-		     "more than 1,000 stages that reach ruled collections",
-		     "what mongod would be sent grows too large; use fewer");
-	return true;
-}
-
-static bool refuse_writing(const struct matching *matching, const struct ruled_namespace *namespace,
-			   const struct stage_rule *rule)
-{
-	matching->match->namespace = namespace;
-	match_refuse(matching->match, namespace->targets[0].rule, rule->name, rule->instead);
-	return true;
+	return match_refuse_namespace(matching, namespace,
+				      "more than 1,000 stages that reach ruled collections",
+				      "what mongod would be sent grows too large; use fewer");
 }
 
 /* `joined`: counts those that may be served; NULL: they are refused. */
@@ -100,7 +90,8 @@ static bool refuse_stage(const struct matching *matching, const struct element *
 			if (element_is(stage, "$unionWith"))
 				matching->match->unites = true;
 		} else if (joined && namespace && rule->instead) {
-			return refuse_writing(matching, namespace, rule);
+			return match_refuse_namespace(matching, namespace, rule->name,
+						      rule->instead);
 		} else if (match_refuse_name(matching, database, collection, rule->name)) {
 			return true;
 		}

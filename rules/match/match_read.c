@@ -125,12 +125,12 @@ bool match_index_reads_array(const void *context, struct bytes index)
 }
 
 /* Of an index whose keys name the array itself no document is missing that has it. */
-static bool names_array(struct bytes keys, const struct rule *rule)
+static bool names_array(struct bytes index, const struct rule *rule)
 {
 	struct cursor cursor;
-	struct element key;
+	struct element keys, key;
 
-	if (!cursor_open(&cursor, keys))
+	if (!document_find(index, "key", &keys) || !cursor_open(&cursor, keys.value))
 		return false;
 	while (cursor_next(&cursor, &key) == CURSOR_ELEMENT)
 		if (path_covers(key.name, rule->array))
@@ -139,13 +139,13 @@ static bool names_array(struct bytes keys, const struct rule *rule)
 }
 
 /* Each array that its keys look into has to be named. */
-static bool lacks_sparse(struct bytes keys, const struct ruled_namespace *namespace)
+static bool lacks_sparse(struct bytes index, const struct ruled_namespace *namespace)
 {
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		struct ruled_namespace alone = ruled_alone(namespace, i);
 
-		if (reads_of_keys(keys, &alone).kind == READS_ARRAY &&
-		    !names_array(keys, alone.targets[0].rule))
+		if (match_index_reads_array(&alone, index) &&
+		    !names_array(index, alone.targets[0].rule))
 			return true;
 	}
 	return false;
@@ -153,10 +153,7 @@ static bool lacks_sparse(struct bytes keys, const struct ruled_namespace *namesp
 
 static bool lacks_documents(const void *context, struct bytes index)
 {
-	struct element keys;
-
-	return (document_truth(index, "sparse") && document_find(index, "key", &keys) &&
-		keys.type == BSON_BYTE_DOCUMENT && lacks_sparse(keys.value, context)) ||
+	return (document_truth(index, "sparse") && lacks_sparse(index, context)) ||
 	       match_index_chooses(context, index);
 }
 

@@ -229,6 +229,15 @@ bool match_refuse_short_view(const struct matching *matching, struct bytes datab
 	return true;
 }
 
+bool match_refuse_namespace(const struct matching *matching,
+			    const struct ruled_namespace *namespace, const char *what,
+			    const char *why)
+{
+	matching->match->namespace = namespace;
+	match_refuse(matching->match, namespace->targets[0].rule, what, why);
+	return true;
+}
+
 bool match_refuse_name(const struct matching *matching, struct bytes database,
 		       struct bytes collection, const char *what)
 {
@@ -242,10 +251,9 @@ bool match_refuse_name(const struct matching *matching, struct bytes database,
 		return true;
 	if (!namespace)
 		return false;
-	matching->match->namespace = namespace;
-	match_refuse(matching->match, namespace->targets[0].rule, what,
-		     "not supported by this version of Spillway on a ruled namespace");
-	return true;
+	return match_refuse_namespace(
+		matching, namespace, what,
+		"not supported by this version of Spillway on a ruled namespace");
 }
 
 bool match_refuse_full_name(const struct matching *matching, struct bytes full_name,
