@@ -182,7 +182,7 @@ void *sweeper_run(void *context)
 	struct mover *mover = context;
 	struct link *link = NULL;
 	bson_error_t error;
-	int64_t next = 0, listing, listing_due = 0;
+	int64_t next = 0, listing_due = 0;
 
 	ballast_be_patient();
 	log_name_thread("sweeper");
@@ -191,8 +191,8 @@ void *sweeper_run(void *context)
 		next = clock_now() + KEEP_MS;
 		mover_enter(mover);
 		if (atomic_load(&mover->ready) && mover_connect(mover, &link, &error)) {
-			listing = list_if_due(mover, link, &listing_due);
-			next = mover_earliest(sweep_all(mover, link), listing);
+			next = list_if_due(mover, link, &listing_due);
+			next = mover_earliest(next, sweep_all(mover, link));
 		}
 		mover_leave(mover);
 	}
