@@ -215,8 +215,10 @@ def _as_it_fails(replies):
 def _once(values):
     """Two times that the server makes are distinct, or not, as its clock goes on."""
     kind, items = values
-    seen = set()
-    kept = [item for _, item in items if item[1] != b"server" or item[0] not in seen and not seen.add(item[0])]
+    kept = []
+    for _, item in items:
+        if item[1] != b"server" or item not in kept:
+            kept.append(item)
     return kind, [(str(number), item) for number, item in enumerate(kept)]
 
 
