@@ -1,8 +1,12 @@
 """What the wire tests share: a relay with two rules, and a session through it for each test."""
 
+import types
+
 import pytest
 
 from support.peer import Relay
+from support.process import free_port
+from support.spillway import Spillway
 
 BOOKS = {
     "name": "book-sales", "namespace": "shop.books", "array": "buyers", "threshold": 3,
@@ -28,3 +32,14 @@ def session(relay):
     yield client, server
     client.close()
     server.close()
+
+
+@pytest.fixture
+def unserved():
+    """A Spillway whose server nobody can reach: it never gets ready."""
+    spillway = Spillway([types.SimpleNamespace(address=f"127.0.0.1:{free_port()}")], RULES)
+    spillway.start(ready=False)
+    try:
+        yield spillway
+    finally:
+        spillway.__exit__()

@@ -1,12 +1,11 @@
 """`spillway health` asks the running Spillway whether it is ready, as a container's probe does."""
 import subprocess
-import types
 
 import pytest
 
 from support.certificates import Authority
 from support.peer import FakeServer
-from support.process import free_port, wait_for
+from support.process import wait_for
 from support.spillway import Spillway, program
 from wire.conftest import RULES
 
@@ -32,15 +31,9 @@ def test_it_is_healthy_while_it_is_ready(guarded):
             spillway.start()
 
 
-def test_a_spillway_whose_servers_do_not_answer_is_not_healthy():
-    nobody = types.SimpleNamespace(address=f"127.0.0.1:{free_port()}")
-    spillway = Spillway([nobody], RULES)
-    spillway.start(ready=False)
-    try:
-        wait_for(lambda: spillway.admin("/readyz")[0] == 503, "an admin address that is not ready")
-        assert health(spillway)[0] == 1
-    finally:
-        spillway.__exit__()
+def test_a_spillway_whose_servers_do_not_answer_is_not_healthy(unserved):
+    wait_for(lambda: unserved.admin("/readyz")[0] == 503, "an admin address that is not ready")
+    assert health(unserved)[0] == 1
 
 
 def test_without_an_admin_address_nobody_can_be_asked():

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import pathlib
 import select
 import signal
 import socket
@@ -12,7 +11,7 @@ import threading
 
 import pytest
 
-from support import exact, frames
+from support import exact, frames, tasks
 from support.frames import message
 from support.peer import CLOSED, DEADLINE, Ended, Relay
 from support.process import wait_for
@@ -62,14 +61,14 @@ def relay():
 
 
 class Clock:
-    """Seconds of CPU that Spillway's threads have taken: other programs on the machine don't change them."""
+    """Seconds of CPU that Spillway's threads have taken."""
 
     def __init__(self, spillway):
-        self.tasks = pathlib.Path(f"/proc/{spillway.pid}/task")
+        self.pid = spillway.pid
         self.loop = None
 
     def all(self):
-        return {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in self.tasks.iterdir()}
+        return {task: tasks.seconds(task) for task in tasks.tasks(self.pid)}
 
     def sum(self):
         return sum(self.all().values())
@@ -80,10 +79,10 @@ class Clock:
         for _ in range(200):
             ping()
         after = self.all()
-        self.loop = max(after, key=lambda name: after[name] - before.get(name, 0))
+        self.loop = max(after, key=lambda task: after[task] - before.get(task, 0))
 
     def of_loop(self):
-        return int((self.tasks / self.loop / "schedstat").read_text().split()[0]) / 1e9
+        return tasks.seconds(self.loop)
 
 
 def pinger(relay):

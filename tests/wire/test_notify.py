@@ -2,13 +2,13 @@
 
 import ctypes
 import os
-import pathlib
 import signal
 import socket
 import uuid
 
 import pytest
 
+from support import tasks
 from support.peer import FakeServer
 from support.process import wait_for
 from support.spillway import Spillway
@@ -90,8 +90,7 @@ def manager(request, tmp_path):
 
 def loops(spillway):
     """The ids of the threads of event loops."""
-    tasks = pathlib.Path(f"/proc/{spillway.pid}/task").iterdir()
-    return [int(task.name) for task in tasks if (task / "comm").read_text() == "loop\n"]
+    return [int(task.name) for task in tasks.named(spillway.pid, "loop")]
 
 
 class Hung:

@@ -1,13 +1,12 @@
 """Small requests that would take long or grow without end when they are rewritten get mongod's own error; nobody has
 to have signed in."""
 
-import pathlib
 import struct
 import threading
 
 import pytest
 
-from support import exact, frames
+from support import exact, frames, tasks
 from support.frames import message
 from support.peer import Relay
 from wire.conftest import RULES
@@ -70,9 +69,8 @@ def one_loop():
 
 
 def worked(spillway):
-    """Seconds of CPU that Spillway has taken: other programs on the machine don't change them."""
-    tasks = pathlib.Path(f"/proc/{spillway.pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    """Seconds of CPU that Spillway has taken."""
+    return sum(map(tasks.seconds, tasks.tasks(spillway.pid)))
 
 
 def rewritten(spillway, client, server):
