@@ -10,6 +10,7 @@
 #include "proxy/client/deadlines.h"
 #include "proxy/crowd/peers.h"
 #include "proxy/crowd/strangers.h"
+#include "proxy/crowd/turns.h"
 #include "proxy/observe/observer.h"
 #include "proxy/tls/tls_pairs.h"
 #include "rules/config/config.h"
@@ -62,6 +63,7 @@ struct loop {
 	struct session *sessions;      /* all, newest first */
 	struct deadline_list deadlines[DEADLINE_KINDS];
 	int64_t unproven;     /* of the service's memory: held for sessions that are not proven */
+	struct turns turns;   /* of what crowds do (session_turn.c) */
 	uv_timer_t ticks;     /* runs while somebody has a deadline */
 	uv_async_t wake;      /* other threads: see loop_post */
 	pthread_mutex_t lock; /* of `posted` */

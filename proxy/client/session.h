@@ -116,8 +116,10 @@ struct session_request {
 	size_t wanted;       /* so many have to wait before looking again */
 	uint8_t compressors; /* that server and client have agreed on: bits */
 	uint8_t hellos;      /* that were asked for; 2: or more */
+	uint8_t greetings;   /* the first ones that came: see session_turn.c */
 	uint8_t fault;       /* enum strangers_kind: why the connection is to be closed */
 	bool blocked;        /* the first whole frame waits for the replies that are owed */
+	bool turn;           /* the greeting in front has waited for its turn */
 	bool old;            /* the current frame goes through by rules that have changed since */
 	uint32_t epoch;      /* the loop's, when the sequence, the find or the work elsewhere
 				began */
@@ -377,6 +379,13 @@ bool session_is_proven(const struct session *session);
 void session_ask_proof(struct session *session);
 /* The answer. */
 void session_take_proof(struct session *session, const struct packet *reply);
+/* session_turn.c. Before a whole frame is taken: true where it has to wait for its turn; then the
+ * session goes on by itself. */
+must_check bool session_waits_turn(struct session *session, struct bytes bytes,
+				   const struct frame_header *header);
+/* An error of ours was answered: the next request is looked at, if there are too many at a later
+ * time. */
+void session_rest_after_refusal(struct session *session);
 /* A request waits for the replies before it: if its client goes meanwhile, it is dropped. */
 void session_look_after(struct session *session);
 void session_look_again(struct session *session);

@@ -224,13 +224,16 @@ static void finish_elsewhere(struct session *session)
 
 void session_end_sequence(struct session *session)
 {
+	bool refused;
+
 	if (finish_has_many_notes(session) && finish_leaves_notes(session)) {
 		finish_elsewhere(session);
 		return;
 	}
+	refused = session->sequence->end.code != 0;
 	finish_at_once(session);
 	if (!session->pinned)
-		session_next_request(session);
+		(refused ? session_rest_after_refusal : session_next_request)(session);
 }
 
 /* The client's reply goes out compressed if its request came so; what is the server's own frame

@@ -44,6 +44,9 @@ static const char *const what_happened[STRANGERS_KINDS] = {
 	[STRANGERS_UNPROXIED] =
 		"2047 closed: it is listed in 'proxy_protocol_from', and does not begin "
 		"with a header of the PROXY protocol",
+	[STRANGERS_GREETINGS] =
+		"2048 waits: connections that have not signed in ask for hello, or try to sign "
+		"in, more than 1,000 times a second",
 	[STRANGERS_UNREAD] = "2046 closed: it does not take its replies, and memory is short "
 			     "(limits.memory)",
 };
