@@ -194,41 +194,24 @@ static void write_whole(struct buffer *out, const struct part *part)
 	}
 }
 
-/* mongod keeps the place of a hidden field for the next one of its name, until a document is made
- * of what is left. The rule's fields may stand although nothing is moved: between two generations
- * (Invariants, V2). */
 static void write_replace(struct buffer *out, size_t *place, const struct part *part)
 {
-	const struct name_hidden names = name_hidden(part->target->rule);
-	auto_buffer struct buffer whole = {0}, hidden = {0};
+	auto_buffer struct buffer whole = {0};
 
 	write_whole(&whole, part);
-	for (size_t i = 0; i < NAME_FIELDS; i++)
-		if (names.fields[i])
-			template_write_document(&hidden,
-						EXPRESSION_IS_NAME("$$e.k", "@name", "@length"),
-						fill("name", names.fields[i]),
-						fill("length", (int32_t)strlen(names.fields[i])));
-	template_append(
-		out, place,
-		"{$replaceWith: {$cond: [{$gt: ['$_spill.@key.n', 0]}, "
-		"{$mergeObjects: [@document, @whole]}, @unmoved]}}",
-		fill("key", part->target->rule->key),
-		fill_template("document", part->how.sets_hidden
-						  ? EXPRESSION_FIELDS_BUT("$$ROOT", "..@hidden")
-						  : "'$$ROOT'"),
-		fill_template("unmoved", part->how.sets_hidden
-						 ? "{$cond: ['$_spill.@key', @document, '$$ROOT']}"
-						 : "'$$ROOT'"),
-		fill_documents("hidden", buffer_view(&hidden)),
-		fill_document("whole", buffer_view(&whole)));
+	template_append(out, place,
+			"{$replaceWith: {$cond: [{$gt: ['$_spill.@key.n', 0]}, "
+			"{$mergeObjects: ['$$ROOT', @whole]}, '$$ROOT']}}",
+			fill("key", part->target->rule->key),
+			fill_document("whole", buffer_view(&whole)));
 }
 
 /* ---- all of a document's ---- */
 
 void reassemble_write_unset(struct buffer *out, size_t *place,
-			    const struct ruled_namespace *namespace, bool keep_state)
+			    const struct ruled_namespace *namespace, struct reassembly how)
 {
+	bool keep_state = how.use == REASSEMBLE_STATE;
 	size_t stage = writer_open_document(out, writer_index((char[12]){0}, (*place)++));
 	size_t list = writer_open_array(out, "$unset"), count = 0;
 
@@ -241,6 +224,8 @@ void reassemble_write_unset(struct buffer *out, size_t *place,
 	}
 	writer_close(out, list);
 	writer_close(out, stage);
+	if (how.sets_hidden)
+		template_append(out, place, "{$replaceWith: {$mergeObjects: ['$$ROOT']}}");
 }
 
 void reassemble_write_stages(struct buffer *out, size_t *place,
@@ -267,7 +252,7 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 			write_look(out, place, &part);
 		write_replace(out, place, &part);
 	}
-	reassemble_write_unset(out, place, namespace, how.use == REASSEMBLE_STATE);
+	reassemble_write_unset(out, place, namespace, how);
 }
 
 void reassemble_write_sound(struct buffer *out, size_t *place,

@@ -48,8 +48,9 @@ struct reassembly {
 	enum reassemble_use use;
 	bool single; /* what comes is one document */
 	bool strict; /* in expressions of the Stable API's version 1 alone, which take longer */
-	/* A stage behind may set a field with a hidden name: mongod keeps the place of one that was
-	 * unset for the next of its name, until a document is made of what is left. */
+	/* A stage behind may set a field with a hidden name, also in a document that this one has
+	 * become a part of: mongod keeps the place of one that was unset for the next of its name,
+	 * until a document is made of what is left. */
 	bool sets_hidden;
 	enum reassemble_damage damage;
 	const bool *only; /* for each target: whether its array is put together; NULL: all are */
@@ -60,9 +61,10 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
  * as can be told. */
 void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
 				 const struct ruled_namespace *namespace);
-/* Appends the stage that takes away what clients don't see; `keep_state`: but for `_spill`. */
+/* Appends the stage that takes away what clients don't see; for REASSEMBLE_STATE all but `_spill`.
+ */
 void reassemble_write_unset(struct buffer *out, size_t *place,
-			    const struct ruled_namespace *namespace, bool keep_state);
+			    const struct ruled_namespace *namespace, struct reassembly how);
 /* Appends instead of them: a document that would have to be put together raises the same error. */
 void reassemble_write_guards(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace);

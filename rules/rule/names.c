@@ -147,6 +147,62 @@ const char *name_find_hidden(struct bytes path, const struct ruled_namespace *na
 	return NULL;
 }
 
+/* The name alone: what it lies in may stand for itself in the pipeline. */
+static bool has_part(struct bytes path, const char *field)
+{
+	const char *dot = strrchr(field, '.'), *name = dot ? dot + 1 : field;
+	size_t length = strlen(name);
+
+	for (size_t at = 0; at + length <= path.length; at++)
+		if ((at == 0 || path.data[at - 1] == '.' || path.data[at - 1] == '$') &&
+		    memcmp(path.data + at, name, length) == 0 &&
+		    (at + length == path.length || path.data[at + length] == '.'))
+			return true;
+	return false;
+}
+
+static bool has_hidden_part(struct bytes path, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
+
+		for (size_t j = 0; j < NAME_FIELDS; j++)
+			if (hidden.fields[j] && has_part(path, hidden.fields[j]))
+				return true;
+	}
+	return false;
+}
+
+static bool hides(const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
+
+		for (size_t j = 0; j < NAME_FIELDS; j++)
+			if (hidden.fields[j])
+				return true;
+	}
+	return false;
+}
+
+bool name_hidden_occurs(struct bytes pipeline, const struct ruled_namespace *namespace)
+{
+	struct walk walk;
+	struct element element;
+	struct bytes text;
+	enum cursor_step step;
+
+	if (!hides(namespace))
+		return false;
+	step = walk_first(&walk, BSON_BYTE_ARRAY, pipeline, &element);
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element))
+		if (has_hidden_part(element.name, namespace) ||
+		    (element_string(&element, &text) && has_hidden_part(text, namespace)) ||
+		    !walk_within(&walk, &element))
+			return true;
+	return step != CURSOR_END;
+}
+
 bool name_is_other(struct bytes path, const struct ruled_namespace *namespace)
 {
 	return name_rule(path, namespace) || name_is_state(path) ||

@@ -47,6 +47,9 @@ struct name_hidden {
 	const char *fields[NAME_FIELDS];
 };
 struct name_hidden name_hidden(const struct rule *rule);
+/* At some depth of the pipeline a path has one of their names in it, in a field's name or in a
+ * text; also where that can't be told. */
+bool name_hidden_occurs(struct bytes pipeline, const struct ruled_namespace *namespace);
 /* The hidden field that the path names, a prefix of it or a path in it, else NULL. */
 const char *name_find_hidden(struct bytes path, const struct ruled_namespace *namespace);
 /* The path is related to an array or to what is hidden: mongod sees something else there than

@@ -75,21 +75,27 @@ static bool shows_names_only(const struct command *command, const struct probe *
 	       !aggregate_has(&command->fields[FIELD_SORT]);
 }
 
-static struct reassembly reassembly_of(const struct pipeline *pipeline, enum reassemble_use use,
-				       bool single)
+static struct reassembly reassembly_of(const struct pipeline *pipeline)
 {
-	return (struct reassembly){.use = use,
-				   .single = single,
-				   .strict = pipeline->foreign.strict,
-				   .sets_hidden = pipeline->task->computes,
-				   .damage = pipeline->foreign.damage,
-				   .only = pipeline->concerned};
+	struct reassembly how = foreign_reassembly(&pipeline->foreign, pipeline->namespace);
+
+	how.only = pipeline->concerned;
+	return how;
+}
+
+static void take_ours_away(struct pipeline *pipeline)
+{
+	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace,
+			       reassembly_of(pipeline));
 }
 
 static void put_together(struct pipeline *pipeline, enum reassemble_use use, bool single)
 {
-	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-				reassembly_of(pipeline, use, single));
+	struct reassembly how = reassembly_of(pipeline);
+
+	how.use = use;
+	how.single = single;
+	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, how);
 }
 
 /* Those that match are known. */
@@ -105,7 +111,7 @@ static void add_known(struct pipeline *pipeline)
 	}
 	if (probe->whole)
 		reassemble_write_guards(pipeline->out, &pipeline->place, pipeline->namespace);
-	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
+	take_ours_away(pipeline);
 }
 
 static bool names_one(const struct pipeline *pipeline, const struct element *filter)
@@ -217,7 +223,7 @@ static void add_windows(struct pipeline *pipeline)
 	while (next_window(pipeline, &cursor, &window))
 		window_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, &window,
 				    pipeline->foreign.strict);
-	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
+	take_ours_away(pipeline);
 }
 
 static void add_projection(struct pipeline *pipeline, enum project_arrays arrays)
@@ -279,7 +285,7 @@ static void add_foremost(struct pipeline *pipeline)
 	int64_t skip = options_number(pipeline->command, "skip");
 
 	foremost_write_stages(pipeline->out, &pipeline->place, pipeline->task->foremost,
-			      reassembly_of(pipeline, REASSEMBLE_WHOLE, false));
+			      reassembly_of(pipeline));
 	if (skip != 0)
 		add_number(pipeline, "$skip", skip);
 	put_together(pipeline, REASSEMBLE_WHOLE, false);
@@ -419,7 +425,7 @@ static void add_turn(struct pipeline *pipeline, const struct element *stage, str
 	bool fails = matches && filter_has_expression(filter.value);
 
 	if (pipeline->task->bare) {
-		reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
+		take_ours_away(pipeline);
 		add_stage_of_client(pipeline, stage, behind);
 		return;
 	}
@@ -547,15 +553,6 @@ static void write_find(struct buffer *out, const struct command *command,
 	}
 }
 
-static bool *list_concerned(const struct command *command, const struct ruled_namespace *namespace)
-{
-	bool *concerned = must_calloc(namespace->target_count, sizeof(*concerned));
-
-	for (size_t i = 0; i < namespace->target_count; i++)
-		concerned[i] = aggregate_concerns(command, namespace, i);
-	return concerned;
-}
-
 void aggregate_write(struct buffer *out, const struct command *command,
 		     const struct aggregate_task *task, bool begun, const struct probe *probe)
 {
@@ -567,6 +564,7 @@ void aggregate_write(struct buffer *out, const struct command *command,
 				    .pushed = true,
 				    .foreign = {.cache = task->cache,
 						.database = task->database,
+						.pipeline = command->fields[FIELD_PIPELINE].value,
 						.strict = task->strict,
 						.damage = task->damage}};
 	auto_free bool *concerned = NULL;
@@ -581,7 +579,7 @@ void aggregate_write(struct buffer *out, const struct command *command,
 		return;
 	}
 	if (task->namespace->target_count > 1)
-		concerned = list_concerned(command, task->namespace);
+		concerned = aggregate_list_concerned(command, task->namespace);
 	pipeline.concerned = concerned;
 	writer_renamed(out, "aggregate", &command->first);
 	write_pipeline(&pipeline, task->stage);

@@ -186,8 +186,8 @@ static bool query_concerns(const struct command *command, const struct ruled_nam
 	       keys_read(&command->fields[FIELD_MAX], one);
 }
 
-bool aggregate_concerns(const struct command *command, const struct ruled_namespace *namespace,
-			size_t target)
+static bool concerns(const struct command *command, const struct ruled_namespace *namespace,
+		     size_t target)
 {
 	const struct ruled_namespace one = ruled_alone(namespace, target);
 
@@ -196,6 +196,16 @@ bool aggregate_concerns(const struct command *command, const struct ruled_namesp
 	return aggregate_is_one(command)
 		       ? !stages_suffice(command->fields[FIELD_PIPELINE].value, &one)
 		       : query_concerns(command, &one);
+}
+
+bool *aggregate_list_concerned(const struct command *command,
+			       const struct ruled_namespace *namespace)
+{
+	bool *concerned = must_calloc(namespace->target_count, sizeof(*concerned));
+
+	for (size_t i = 0; i < namespace->target_count; i++)
+		concerned[i] = concerns(command, namespace, i);
+	return concerned;
 }
 
 /* ---- fields ---- */

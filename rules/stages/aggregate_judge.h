@@ -36,8 +36,8 @@ enum aggregate_need aggregate_need(const struct command *command,
 				   const struct ruled_namespace *namespace);
 
 /* The array of the namespace's target has to be whole for it. */
-bool aggregate_concerns(const struct command *command, const struct ruled_namespace *namespace,
-			size_t target);
+bool *aggregate_list_concerned(const struct command *command,
+			       const struct ruled_namespace *namespace);
 
 /* The command is an aggregate itself. */
 bool aggregate_is_one(const struct command *command);

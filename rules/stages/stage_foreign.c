@@ -107,9 +107,7 @@ static void write_documents(const struct writing *writing, size_t *place, const 
 	struct buffer *out = writing->out;
 
 	reassemble_write_stages(out, place, join->namespace,
-				(struct reassembly){REASSEMBLE_WHOLE,
-						    .strict = writing->foreign->strict,
-						    .damage = writing->foreign->damage});
+				foreign_reassembly(writing->foreign, join->namespace));
 	if (join->foreign.length > 0)
 		write_join(out, place, join);
 }

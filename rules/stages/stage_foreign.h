@@ -10,6 +10,7 @@
 
 #include "protocol/writer.h"
 #include "rules/reassembly/reassemble.h"
+#include "rules/rule/names.h"
 #include "rules/stages/match_stands.h"
 
 /* Where foreign namespaces are looked up. */
@@ -21,14 +22,28 @@ struct foreign {
 	/* The command's, where filters are judged by the indexes that are known: what is known may
 	 * change until the command is written. NULL: they have been judged. */
 	const struct element *collation;
-	size_t served;   /* stages that were written anew */
-	const char *why; /* what stands in the way; NULL: nothing */
-	bool too_deep;   /* that, and mongod would not take it either */
+	struct bytes pipeline; /* the client's, if what is written will be sent */
+	size_t served;         /* stages that were written anew */
+	const char *why;       /* what stands in the way; NULL: nothing */
+	bool too_deep;         /* that, and mongod would not take it either */
 	/* whose documents have been put together before: mongod's other engine is out; or NULL */
 	const struct ruled_namespace *whole;
 	const struct ruled_namespace *united; /* whose documents a $unionWith has added last */
 	enum match_stands stands;             /* of the top level: for the next stage */
 };
+
+/* How documents of the namespace are put together. */
+static inline struct reassembly foreign_reassembly(const struct foreign *foreign,
+						   const struct ruled_namespace *namespace)
+{
+	return (struct reassembly){
+		REASSEMBLE_WHOLE,
+		.strict = foreign->strict,
+		.sets_hidden = foreign->pipeline.length > 0 &&
+			       name_hidden_occurs(foreign->pipeline, namespace),
+		.damage = foreign->damage,
+	};
+}
 
 /* Appends a stage, {$verb: ...}, as the array element `name`. Pipelines nest: $facet's, and those
  * of the stages themselves. Counts what was written anew. Where `why` is set, what was written is

@@ -26,9 +26,8 @@ struct graph {
 	struct element verb;
 	struct element fields[GRAPH_FIELDS];
 	const struct ruled_namespace *namespace;
-	bool clear;  /* none of them stands twice */
-	bool strict; /* see struct reassembly */
-	enum reassemble_damage damage;
+	bool clear; /* none of them stands twice */
+	const struct foreign *foreign;
 };
 
 static void take_field(struct graph *graph, const struct element *field)
@@ -48,8 +47,7 @@ static bool graph_of(const struct foreign *foreign, const struct element *stage,
 	struct element field;
 	struct cursor cursor;
 
-	*graph =
-		(struct graph){.clear = true, .strict = foreign->strict, .damage = foreign->damage};
+	*graph = (struct graph){.clear = true, .foreign = foreign};
 	if (stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, stage->value) ||
 	    cursor_next(&cursor, &graph->verb) != CURSOR_ELEMENT ||
 	    !element_is(&graph->verb, "$graphLookup") || graph->verb.type != BSON_BYTE_DOCUMENT ||
@@ -111,8 +109,7 @@ static void splice_stages(struct buffer *out, size_t *place, const void *context
 	const struct graph *graph = context;
 
 	reassemble_write_stages(out, place, graph->namespace,
-				(struct reassembly){REASSEMBLE_WHOLE, .strict = graph->strict,
-						    .damage = graph->damage});
+				foreign_reassembly(graph->foreign, graph->namespace));
 }
 
 /* What was found, put together as a collection of its own. */

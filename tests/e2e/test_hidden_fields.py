@@ -227,3 +227,41 @@ def test_indexes_may_have_them(shop):
     ruled.create_index("split")
     ruled.create_index("z", partialFilterExpression={"split": True}, name="of outliers")
     assert ruled.count_documents({"_id": 9}, hint="split_1") == 1
+
+
+ORDERED = {"$sort": {"_id": 1}}
+SETTING = {
+    "at the top": lambda name: [ORDERED, {"$set": {"split": 9, "ref": 9}}],
+    "without the array": lambda name: [{"$project": {"list": 0}}, ORDERED, {"$set": {"split": 9}}],
+    "in a facet": lambda name: [{"$facet": {"all": [ORDERED]}}, {"$set": {"all.split": 9}}],
+    "in a group": lambda name: [ORDERED, {"$group": {"_id": 1, "all": {"$push": "$$ROOT"}}}, {"$set": {"all.total": 9}}],
+    "in a field": lambda name: [{"$replaceWith": {"one": "$$ROOT"}}, {"$sort": {"one._id": 1}},
+                                {"$set": {"one": {"split": 9}}}],
+    "in a field, without the array": lambda name: [{"$project": {"list": 0}}, ORDERED,
+                                                   {"$replaceWith": {"one": "$$ROOT"}}, {"$set": {"one.parts": 9}}],
+    "joined": lambda name: [ORDERED, {"$lookup": {"from": name, "pipeline": [ORDERED], "as": "all"}},
+                            {"$set": {"all.split": 9}}],
+    "joined, and put in its place": lambda name: [{"$match": {"_id": 1}},
+                                                  {"$lookup": {"from": name, "pipeline": [ORDERED], "as": "all"}},
+                                                  {"$unwind": "$all"}, {"$replaceWith": "$all"}, {"$set": {"split": 9}}],
+    "found by $graphLookup": lambda name: [{"$match": {"_id": 1}},
+                                           {"$graphLookup": {"from": name, "startWith": 9, "connectFromField": "none",
+                                                             "connectToField": "_id", "as": "all"}},
+                                           {"$set": {"all.total": 9}}],
+    "united": lambda name: [{"$match": {"_id": -1}}, {"$unionWith": {"coll": name, "pipeline": [ORDERED]}},
+                            {"$set": {"total": 9}}],
+    "united, by $setField": lambda name: [{"$match": {"_id": -1}}, {"$unionWith": {"coll": name, "pipeline": [ORDERED]}},
+                                          {"$replaceWith": {"$setField": {"field": "split", "input": "$$ROOT",
+                                                                          "value": 9}}}],
+}
+
+
+@pytest.mark.parametrize("how", SETTING)
+def test_a_field_of_its_name_that_a_pipeline_sets_stands_where_mongod_puts_it(shop, how):
+    """Behind all fields that came with the document, and not where the hidden one was."""
+    for books in shop:
+        books.update_many({}, {"$set": {"last": 1}})
+    raw = CodecOptions(document_class=RawBSONDocument)
+    ruled, plain = ([each.raw for each in books.with_options(raw).aggregate(SETTING[how](books.name))]
+                    for books in shop)
+    assert ruled == plain
