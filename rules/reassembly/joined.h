@@ -82,8 +82,8 @@
 
 /* Fills @element. $unsetField keeps the order of fields. But what it removes keeps its place: a
  * later stage that sets such a field would put it there. $mergeObjects forgets the place. The
- * Stable API, `strict`, does not have $unsetField: there the same takes longer. No name stands twice
- * in such an element, nor is one that these operators refuse: it would be in `_spill.v`. */
+ * Stable API, `strict`, does not have $unsetField: there the same takes longer. No name stands
+ * twice in such an element, nor is one that these operators refuse: it would be in `_spill.v`. */
 #define JOINED_ELEMENT_FILLS(rule, strict) \
 	fill_template("element", (strict) ? JOINED_OTHER_FIELDS : JOINED_UNSET_OURS), \
 	fill("link_length", (int32_t)strlen((rule)->overflow.link))
