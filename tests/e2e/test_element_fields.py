@@ -11,8 +11,8 @@ from support.spillway import Spillway
 
 RULE = {"name": "books", "namespace": "shop.books", "array": "list", "threshold": 2, "settle": "5ms", "quiet": "5ms",
         "overflow": {"layout": "elements", "collection": "tails", "link": "book"}}
-ELEMENTS = [{"y": 1}, {"book": 2, "y": 1}, {"y": 3, "z": 4}, {"book": 5, "y": 6}, {"y": 7, "book": 8}, {"_id": 9, "y": 1},
-            10, {"x": {"book": 11}}, {}]
+ELEMENTS = [{"y": 1}, {"book": 2, "y": 1}, {"y": 3, "z": 4}, {"book": 5, "y": 6}, {"y": 7, "book": 8},
+            {"_id": 9, "y": 1}, 10, {"x": {"book": 11}}, {}]
 PIPELINES = {
     "the link": [{"$set": {"list.book": "set"}}],
     "the link, from a field": [{"$set": {"list": {"book": "$n"}}}],

@@ -234,25 +234,26 @@ SETTING = {
     "at the top": lambda name: [ORDERED, {"$set": {"split": 9, "ref": 9}}],
     "without the array": lambda name: [{"$project": {"list": 0}}, ORDERED, {"$set": {"split": 9}}],
     "in a facet": lambda name: [{"$facet": {"all": [ORDERED]}}, {"$set": {"all.split": 9}}],
-    "in a group": lambda name: [ORDERED, {"$group": {"_id": 1, "all": {"$push": "$$ROOT"}}}, {"$set": {"all.total": 9}}],
+    "in a group": lambda name: [ORDERED, {"$group": {"_id": 1, "all": {"$push": "$$ROOT"}}},
+                                {"$set": {"all.total": 9}}],
     "in a field": lambda name: [{"$replaceWith": {"one": "$$ROOT"}}, {"$sort": {"one._id": 1}},
                                 {"$set": {"one": {"split": 9}}}],
     "in a field, without the array": lambda name: [{"$project": {"list": 0}}, ORDERED,
                                                    {"$replaceWith": {"one": "$$ROOT"}}, {"$set": {"one.parts": 9}}],
     "joined": lambda name: [ORDERED, {"$lookup": {"from": name, "pipeline": [ORDERED], "as": "all"}},
                             {"$set": {"all.split": 9}}],
-    "joined, and put in its place": lambda name: [{"$match": {"_id": 1}},
-                                                  {"$lookup": {"from": name, "pipeline": [ORDERED], "as": "all"}},
-                                                  {"$unwind": "$all"}, {"$replaceWith": "$all"}, {"$set": {"split": 9}}],
+    "joined, and put in its place": lambda name: [
+        {"$match": {"_id": 1}}, {"$lookup": {"from": name, "pipeline": [ORDERED], "as": "all"}}, {"$unwind": "$all"},
+        {"$replaceWith": "$all"}, {"$set": {"split": 9}}],
     "found by $graphLookup": lambda name: [{"$match": {"_id": 1}},
                                            {"$graphLookup": {"from": name, "startWith": 9, "connectFromField": "none",
                                                              "connectToField": "_id", "as": "all"}},
                                            {"$set": {"all.total": 9}}],
     "united": lambda name: [{"$match": {"_id": -1}}, {"$unionWith": {"coll": name, "pipeline": [ORDERED]}},
                             {"$set": {"total": 9}}],
-    "united, by $setField": lambda name: [{"$match": {"_id": -1}}, {"$unionWith": {"coll": name, "pipeline": [ORDERED]}},
-                                          {"$replaceWith": {"$setField": {"field": "split", "input": "$$ROOT",
-                                                                          "value": 9}}}],
+    "united, by $setField": lambda name: [
+        {"$match": {"_id": -1}}, {"$unionWith": {"coll": name, "pipeline": [ORDERED]}},
+        {"$replaceWith": {"$setField": {"field": "split", "input": "$$ROOT", "value": 9}}}],
 }
 
 

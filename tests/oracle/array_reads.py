@@ -82,7 +82,14 @@ class ArrayReads:
             [{"$group": {"_id": "$k"}}, {"$sort": {"_id": 1}}, {"$lookup": {**lookup, "localField": "_id"}}],
             [{"$lookup": self._by_variable(path, collection)}], [{"$lookup": self._by_variable(path, collection)}],
         ))
-        return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", {})], ["aggregate_joined"], form
+        pipeline = [*lead, *stages, *self._setting("joined")]
+        return "aggregate", [("pipeline", pipeline), ("cursor", {})], ["aggregate_joined"], form
+
+    def _setting(self, part):
+        """Now and then a stage that sets what many layouts' flag is called, in a document or in a part of it."""
+        if self.rng.random() > 0.15:
+            return []
+        return [{"$set": self.rng.choice(({"many": 7}, {f"{part}.many": 7}, {part: {"many": 7}}))}]
 
     def _by_variable(self, path, collection):
         """A $lookup whose pipeline knows the local document by `let`; with a $limit, no run may keep anything for
@@ -364,4 +371,5 @@ class ArrayReads:
             *self._dropping(path),
         ))
         size = {"batchSize": self.rng.randrange(1, 3)} if self.rng.random() < 0.3 else {}
-        return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", size)], ["aggregate_array"], {"drain": 2}
+        pipeline = [*lead, *stages, *self._setting(self.rng.choice(("whole", "all", path)))]
+        return "aggregate", [("pipeline", pipeline), ("cursor", size)], ["aggregate_array"], {"drain": 2}
