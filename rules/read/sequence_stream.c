@@ -399,6 +399,9 @@ enum sequence_outcome stream_go_on(struct sequence *sequence, const struct seque
 		return fetch_documents(sequence, input);
 	case STREAM_WANTS_ARRAY:
 		return ask_array(sequence, input);
+	case STREAM_EDITED:
+		return stream_fail_item(sequence, &stream->items[stream->settled],
+					ERROR_CHANGE_STREAM_HISTORY_LOST, STREAM_EDITED_WORDS);
 	case STREAM_UNCLEAR:
 		break;
 	}

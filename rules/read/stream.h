@@ -121,6 +121,7 @@ struct known *stream_find_known(struct stream *stream, struct stream_item *item)
 enum stream_settled {
 	STREAM_SETTLED,
 	STREAM_WANTS_ARRAY, /* of the item `settled`, as it is stored: change_unknown */
+	STREAM_EDITED,      /* the item `settled` is an edit in place */
 	STREAM_UNCLEAR,     /* what the item `settled` means can't be told */
 };
 
@@ -154,6 +155,9 @@ enum sequence_outcome stream_fail_snapshot(struct sequence *sequence,
 #define STREAM_UNCLEAR_WORDS \
 	"the event is no client's and no mover's (the document was adopted, or written straight " \
 	"at mongod); read the collection anew and open a new change stream"
+#define STREAM_EDITED_WORDS \
+	"its array does not fit into a document and was edited in place, which exact change " \
+	"streams can't tell; read the collection anew and open a new change stream"
 #define STREAM_NOT_WHOLE_WORDS \
 	"it writes a field with several arrays in it, and their overflow is larger than 8 MB or " \
 	"gone by now; read the collection anew and open a new change stream"

@@ -71,6 +71,8 @@ static enum stream_settled settle(struct stream *stream, struct stream_item *ite
 		return STREAM_SETTLED;
 	if (change_unknown(&item->task))
 		return STREAM_WANTS_ARRAY;
+	if (item->task.edited)
+		return STREAM_EDITED;
 	if (item->changed)
 		return write_update(stream, item) ? STREAM_SETTLED : STREAM_UNCLEAR;
 	item->drops = item->drops || item->task.own;
@@ -205,19 +207,22 @@ static bool is_in_whole(const struct stream_item *item, const struct change_arra
 	       path_covers(item->whole.name, item->namespace->targets[array->target].rule->array);
 }
 
-/* Whole arrays that are too large for an event are told by positions. */
+/* Whole arrays that are too large for an event are told by positions; so are those that were edited
+ * in place, which were larger. */
 static bool fits(struct stream *stream, const struct stream_item *item)
 {
 	int64_t kept = 0, moved = 0;
+	bool edited = false;
 	size_t bytes;
 
 	for (size_t i = 0; i < item->task.count; i++)
 		if (is_in_whole(item, &item->task.arrays[i])) {
 			kept += item->task.arrays[i].before.head;
 			moved += item->task.arrays[i].before.moved;
+			edited = edited || item->task.arrays[i].before.edition > 0;
 		}
 	bytes = kept ? item->whole.value.length / (size_t)kept * (size_t)moved : 0;
-	if (bytes > WHOLE_MOST || stream->whole_bytes + bytes > WHOLE_MOST)
+	if (edited || bytes > WHOLE_MOST || stream->whole_bytes + bytes > WHOLE_MOST)
 		return false;
 	stream->whole_bytes += bytes;
 	return true;

@@ -6,7 +6,6 @@
 #include "rules/read/stream.h"
 
 #include "rules/reassembly/raised.h"
-#include "rules/rule/state.h"
 
 #define IDS_MOST 20000
 #define ID_BYTES_MOST (8 << 20)
@@ -217,30 +216,6 @@ static bool learn(struct stream *stream, struct bytes document)
 	return sound;
 }
 
-static bool has_edited(const struct ruled_namespace *namespace, struct bytes document)
-{
-	struct element state;
-
-	for (size_t i = 0; i < namespace->target_count; i++)
-		if (state_find(namespace->targets[i].rule, document, &state) &&
-		    state_is_edited(&state))
-			return true;
-	return false;
-}
-
-/* Positions of its events would have to be told by the batches of their edition. */
-static enum sequence_outcome fail_state(struct sequence *sequence, struct bytes document)
-{
-	const struct stream *stream = stream_of(sequence);
-
-	if (has_edited(stream->parts[stream->asking].namespace, document))
-		return stream_fail(
-			sequence, ERROR_CHANGE_STREAM_HISTORY_LOST,
-			"an array was edited in place, as only arrays above 16 MB are: exact "
-			"change streams can't tell its events yet");
-	return stream_fail(sequence, ERROR_DATA_CORRUPTION, RAISED_DAMAGED_WORDS);
-}
-
 enum sequence_outcome stream_take_states(struct sequence *sequence,
 					 const struct sequence_input *input)
 {
@@ -261,10 +236,8 @@ enum sequence_outcome stream_take_states(struct sequence *sequence,
 		return stream_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
 				   "the server's reply can't be read; try again");
 	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT)
-		if (document.type != BSON_BYTE_DOCUMENT)
+		if (document.type != BSON_BYTE_DOCUMENT || !learn(stream, document.value))
 			return stream_fail(sequence, ERROR_DATA_CORRUPTION, RAISED_DAMAGED_WORDS);
-		else if (!learn(stream, document.value))
-			return fail_state(sequence, document.value);
 	return more != 0 ? ask_more(sequence, more) : stream_ask_states(sequence, input);
 }
 

@@ -12,9 +12,13 @@ must_check bool array_state_read(const struct element *field, struct array_state
 	*state = (struct array_state){.alive = false};
 	if (!field)
 		return true;
-	if (state_read(field, false, &read))
+	if (state_read_any(field, false, &read))
 		return false;
-	*state = (struct array_state){.alive = true, .head = read.head, .moved = read.moved};
+	*state = (struct array_state){.alive = true,
+				      .head = read.head,
+				      .moved = read.moved,
+				      .removed = read.removed,
+				      .edition = read.edition};
 	memcpy(state->generation, read.generation.data, GENERATION_BYTES);
 	return true;
 }
@@ -70,7 +74,8 @@ bool array_state_stands(const struct array_state *state, const struct array_stat
 {
 	const struct array_state *found = array_states_find(now, state->target);
 
-	return found && memcmp(found->generation, state->generation, GENERATION_BYTES) == 0;
+	return found && found->edition == state->edition &&
+	       memcmp(found->generation, state->generation, GENERATION_BYTES) == 0;
 }
 
 void array_states_fini(struct array_states *states)

@@ -118,18 +118,25 @@ static void take_state(struct advance *advance, struct change_array *array,
 	array->now.target = array->target;
 }
 
+/* An edit in place names parts of `e`, and so does the mover behind one; its `w` tells nothing. */
 static void take_part(struct advance *advance, struct change_array *array, const char *part,
 		      const struct element *value)
 {
+	struct array_state *now = &array->now;
 	struct bytes name;
 
-	if (strcmp(part, ".n") == 0)
-		advance->broken |= !element_integer(value, &array->now.moved);
-	else if (strcmp(part, ".h") == 0)
-		advance->broken |= !element_integer(value, &array->now.head);
+	if (strcmp(part, ".n") == 0 || strcmp(part, ".e.n") == 0)
+		advance->broken |= !element_integer(value, &now->moved);
+	else if (strcmp(part, ".h") == 0 || strcmp(part, ".e.h") == 0)
+		advance->broken |= !element_integer(value, &now->head);
+	else if (strcmp(part, ".e.r") == 0)
+		advance->broken |= !element_integer(value, &now->removed);
+	else if (strcmp(part, ".e.v") == 0)
+		advance->broken |= !element_integer(value, &now->edition);
 	else if (strcmp(part, ".g") == 0 && generation_read(value, &name))
-		memcpy(array->now.generation, name.data, GENERATION_BYTES);
-	else if (strcmp(part, ".g") == 0 || strcmp(part, ".e") == 0 || strncmp(part, ".e.", 3) == 0)
+		memcpy(now->generation, name.data, GENERATION_BYTES);
+	else if (strcmp(part, ".e.w") != 0 && (strcmp(part, ".g") == 0 || strcmp(part, ".e") == 0 ||
+					       strncmp(part, ".e.", 3) == 0))
 		advance->broken = true;
 }
 
@@ -237,6 +244,8 @@ static enum change_meaning judge(const struct change_array *array, bool whole)
 		return judge_end(array, whole);
 	if (memcmp(before->generation, now->generation, GENERATION_BYTES) != 0)
 		return now->moved == 0 ? CHANGE_OWN : CHANGE_UNCLEAR;
+	if (now->edition != before->edition)
+		return CHANGE_EDITED;
 	return now->moved == before->moved ? CHANGE_CLIENTS : CHANGE_OWN;
 }
 
@@ -251,6 +260,7 @@ void change_advance(struct bytes change, struct array_states *states, struct cha
 
 		array->meaning = judge(array, advance.whole);
 		task->own |= array->meaning == CHANGE_OWN;
+		task->edited |= array->meaning == CHANGE_EDITED;
 		task->unclear |= array->meaning == CHANGE_UNCLEAR;
 		array_states_set(states, &array->now);
 		if (!array->now.alive)

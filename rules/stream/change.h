@@ -1,7 +1,7 @@
 /* What the update of an event says of ruled arrays, and the same as clients see it.
  *
- * Positions of an event are those of the stored array. The whole array has the overflow's `moved`
- * elements between its first `head` elements and the others. What Spillway writes is told from a
+ * Positions of an event are those of the stored array. The whole array has the overflow's elements
+ * between its first `head` elements and the others. What Spillway writes is told from a
  * client's write by what becomes of the array's state (docs/internals/spill-protocol.md#events). */
 #pragma once
 
@@ -14,8 +14,16 @@ struct array_state {
 	size_t target; /* of the namespace */
 	int64_t head;
 	int64_t moved;
+	int64_t removed; /* of `moved`: these positions have no element any more */
+	int64_t edition; /* 0: no edit in place counts */
 	uint8_t generation[GENERATION_BYTES];
 };
+
+/* How many elements are in the overflow. */
+static inline int64_t array_state_elements(const struct array_state *state)
+{
+	return state->moved - state->removed;
+}
 
 /* Those of a document's arrays that have one. */
 struct array_states {
@@ -29,6 +37,7 @@ void array_states_set(struct array_states *states, const struct array_state *sta
 /* Of a main document. False where one is damaged. */
 must_check bool array_states_read(const struct ruled_namespace *namespace, struct bytes main,
 				  struct array_states *states);
+/* The array has the generation and the edition that it had. */
 bool array_state_stands(const struct array_state *state, const struct array_states *now);
 void array_states_fini(struct array_states *states);
 
@@ -45,6 +54,7 @@ enum change_meaning {
 	CHANGE_OWN,     /* the update is Spillway's */
 	CHANGE_SET,     /* a client's, which has set the array to what is stored: the event does
 			   not name it */
+	CHANGE_EDITED,  /* an edit in place: what it did to the overflow is not in the event */
 	CHANGE_UNCLEAR, /* nobody writes so who keeps the rules, or a document was adopted */
 };
 
@@ -65,6 +75,7 @@ struct change_task {
 	struct change_array *arrays;
 	size_t count;
 	bool own; /* the update is Spillway's */
+	bool edited;
 	bool unclear;
 	/* An $addToSet is told as a write of the array, which is the whole one for clients. */
 	struct element whole; /* type 0: not known yet */

@@ -84,8 +84,9 @@ static const char *shift(struct writing *writing, const struct change_array *arr
 		writing->unclear = true;
 		return NULL;
 	}
-	return write_position(writing, path,
-			      position < state->head ? position : position + state->moved, rest);
+	return write_position(
+		writing, path,
+		position < state->head ? position : position + array_state_elements(state), rest);
 }
 
 /* What stands behind the head, each element by its position: the array has only grown. */
@@ -105,7 +106,8 @@ static void write_tail(struct writing *writing, const struct change_array *array
 		if (position >= state->head)
 			writer_renamed(writing->out,
 				       write_position(writing, path_of(writing, array),
-						      position + state->moved, (struct bytes){0}),
+						      position + array_state_elements(state),
+						      (struct bytes){0}),
 				       &element);
 }
 
@@ -236,9 +238,10 @@ static void write_length(struct writing *writing, const struct change_array *arr
 		}
 	} else if (relation == PATH_SAME &&
 		   document_find_integer(item->value, "newSize", &length) &&
-		   length >= state->head && length + state->moved <= INT32_MAX) {
+		   length >= state->head && length + array_state_elements(state) <= INT32_MAX) {
 		writer_text(writing->out, "field", path);
-		writer_int32(writing->out, "newSize", (int32_t)(length + state->moved));
+		writer_int32(writing->out, "newSize",
+			     (int32_t)(length + array_state_elements(state)));
 		return;
 	}
 	writing->unclear = true;
@@ -315,7 +318,7 @@ must_check bool change_write(struct bytes change, const struct change_task *task
 	struct cursor parts;
 	struct element part;
 
-	writing.unclear = task->unclear || !cursor_open(&parts, change);
+	writing.unclear = task->unclear || task->edited || !cursor_open(&parts, change);
 	while (!writing.unclear && cursor_next(&parts, &part) == CURSOR_ELEMENT)
 		if (element_is(&part, "updatedFields") && part.type == BSON_BYTE_DOCUMENT)
 			write_fields(&writing, &part);

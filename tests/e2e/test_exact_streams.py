@@ -43,6 +43,7 @@ RULES += [
     rule("parent", array="a.f"),
     beside("parent", "a.g", flag={"field": "out", "value": True}, counters={"total": "total", "documents": "parts"}),
 ]
+RULES += [rule("edited", fold_limit="1B"), rule("edited_emptied", when_outlier="empty", fold_limit="1B")]
 RULES += [{**rule("kept", flag={"field": "out", "value": True}), "gc_delay": "60s"}, rule("collected")]
 
 
@@ -481,3 +482,52 @@ def test_a_token_advances_while_only_spillway_writes(client, direct):
                  "the tail to move")
         assert stream.try_next() is None
         wait_for(lambda: stream.try_next() is None and stream.resume_token != token, "the token to advance")
+
+
+@pytest.mark.parametrize("name", ["edited", "edited_emptied"])
+@pytest.mark.parametrize("options", [{}, {"full_document": "updateLookup"}, {
+    "full_document": "required", "full_document_before_change": "required"}], ids=["bare", "looked up", "images"])
+def test_what_follows_an_edit_in_place_is_told(client, direct, name, options):
+    """The edit itself is not: a consumer reads the collection anew, and goes on."""
+    for database in (client.shop, direct.reference):
+        database.drop_collection(name)
+        database.create_collection(name, changeStreamPreAndPostImages={"enabled": True})
+    twins = Twins(client, direct, name, "f")
+    twins.both(lambda collection: collection.insert_one({"_id": 1, "f": list(range(10))}))
+    twins.at_rest()
+    with twins.through.watch(**options) as through:
+        for update in ({"$pull": {"f": {"$in": [1, 5, 6, 9]}}}, {"$set": {"f.4": "set"}}):
+            twins.both(lambda collection, u=update: collection.update_one({"_id": 1}, u))
+        with pytest.raises(OperationFailure, match="edited in place") as caught:
+            next(through)
+        assert caught.value.code == 286
+    assert twins.stored.find_one({"_id": 1})["_spill"]["f"]["e"]["v"] > 0
+    with twins.through.watch(**options) as through, twins.straight.watch(**options) as straight:
+        for update in ({"$push": {"f": 100}}, {"$push": {"f": {"$each": [101, {"a": 1}]}}}, {"$set": {"z": 1}},
+                       {"$push": {"f": 102}, "$inc": {"z": 1}}):
+            twins.both(lambda collection, u=update: collection.update_one({"_id": 1}, u))
+            wait_for(lambda: twins.stored.count_documents({"$expr": {"$eq": [{"$size": "$f"}, "$_spill.f.e.h"]}}),
+                     "the tail to move behind the edit")
+        twins.both(lambda collection: collection.update_one({"_id": 1}, {"$set": {"f": [5, 4, 3, 2, 1], "y": 2}}))
+        twins.at_rest()
+        twins.both(lambda collection: collection.update_one({"_id": 1}, {"$push": {"f": 103}}))
+        twins.both(lambda collection: collection.delete_one({"_id": 1}))
+        got, want = twins.events(through, straight)
+    assert got == want
+
+
+def test_an_edit_in_place_of_a_transaction_ends_the_stream(client, direct):
+    books = client.shop.edited
+    books.drop()
+    books.insert_one({"_id": 1, "f": list(range(10))})
+    wait_for(lambda: direct.shop.edited.count_documents({"_spill.f.n": {"$gt": 0}}), "the tail to move")
+    with books.watch() as stream:
+        with client.start_session() as session, session.start_transaction():
+            books.update_one({"_id": 1}, {"$push": {"f": 10}}, session=session)
+            books.update_one({"_id": 1}, {"$pull": {"f": 5}}, session=session)
+            books.update_one({"_id": 1}, {"$push": {"f": 11}}, session=session)
+        with pytest.raises(OperationFailure, match="edited in place"):
+            next(stream)
+    with books.watch() as stream:
+        books.update_one({"_id": 1}, {"$addToSet": {"f": 12}})
+        assert next(stream)["updateDescription"]["updatedFields"]["f.11"] == 12

@@ -164,9 +164,9 @@ Test(sequence_aggregate, what_a_pipeline_calls_by_a_hidden_name_is_marked_and_co
 		    "{'cursor': {'firstBatch': [{'_id': 1, 'has_extras': 5}, {'_id': 2}], "
 		    "'id': {'$numberLong': '7'}, 'ns': 'shop.books'}, 'ok': 1.0}");
 	play_close(&play);
-	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}"), WHOLE " $set $set");
+	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}"), WHOLE " $replaceWith $set $set");
 	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}, {'$merge': 'other'}"),
-		      LOOKED " $set $merge");
+		      LOOKED " $replaceWith $set $merge");
 }
 
 Test(sequence_aggregate, candidates_are_what_matches_or_has_a_state)

@@ -46,6 +46,8 @@ static enum change_meaning meaning_of(const struct change_task *task)
 {
 	if (task->unclear)
 		return CHANGE_UNCLEAR;
+	if (task->edited)
+		return CHANGE_EDITED;
 	if (task->own)
 		return CHANGE_OWN;
 	return change_unknown(task) ? CHANGE_SET : CHANGE_CLIENTS;
@@ -124,6 +126,58 @@ Test(change, what_clients_see_of_an_update)
 		{split, CHANGE("'_spill.f.n': 'x'", "", ""), CHANGE_UNCLEAR, "?"},
 		{split, CHANGE("'_spill.other.n': 1", "", ""), CHANGE_UNCLEAR, "?"},
 		{NULL, "{'updatedFields': {}, 'something': {}}", CHANGE_CLIENTS, "?"},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+		expect("books", &cases[i], i);
+	shop_close(&shop);
+	made_free();
+}
+
+#define EDITED(h, n, r, v, more) \
+	"{'e': {'g': " A ", 'l': " B ", 'b': 4, 'h': " h ", 'n': " n ", 'r': " r ", 'v': " v more \
+	"}}"
+
+/* Positions of the overflow without elements are none of the array's. */
+Test(change, what_clients_see_of_an_array_that_was_edited_in_place)
+{
+	static const char split[] = ONE(STATE(A, "3", "10")),
+			  edited[] = ONE(EDITED("3", "10", "4", "2", ""));
+	const struct change_case cases[] = {
+		{edited, CHANGE("'f.2': 1, 'f.3': 2, 'f.12.x': 3", "'f.4.x'", ""), CHANGE_CLIENTS,
+		 CHANGE("'f.2': 1, 'f.9': 2, 'f.18.x': 3", "'f.10.x'", "")},
+		{edited, CHANGE("", "", "{'field': 'f', 'newSize': 4}"), CHANGE_CLIENTS,
+		 CHANGE("", "", "{'field': 'f', 'newSize': 10}")},
+		/* the form before the first edit, and what waits for one */
+		{split, CHANGE("'_spill.f': " EDITED("3", "10", "0", "0", ", 'w': " A), "", ""),
+		 CHANGE_CLIENTS, NULL},
+		{edited, CHANGE("'_spill.f': " EDITED("3", "10", "4", "2", ", 'w': " A), "", ""),
+		 CHANGE_CLIENTS, NULL},
+		{edited, CHANGE("", "'_spill.f.e.w'", ""), CHANGE_CLIENTS, NULL},
+		{edited, CHANGE("'_spill.f.t': 1", "", ""), CHANGE_CLIENTS, NULL},
+		/* an edit */
+		{edited, CHANGE("'_spill.f.e.v': 3, '_spill.f.e.r': 5", "'_spill.f.e.w'", ""),
+		 CHANGE_EDITED, "?"},
+		{edited, CHANGE("'f.3': 5, '_spill.f.e.v': 3, '_spill.f.e.h': 2", "", ""),
+		 CHANGE_EDITED, "?"},
+		{split, CHANGE("'_spill.f': " EDITED("3", "10", "1", "1", ""), "", ""),
+		 CHANGE_EDITED, "?"},
+		/* a cut, a fold, the next generation */
+		{edited, CHANGE("'_spill.f.e.n': 12", "", "{'field': 'f', 'newSize': 3}"),
+		 CHANGE_OWN, NULL},
+		{edited, CHANGE("'f': [1, 2]", "'_spill'", ""), CHANGE_OWN, NULL},
+		{edited, CHANGE("'f': [1, 2], '_spill.f': " STATE(B, "2", "0"), "", ""), CHANGE_OWN,
+		 NULL},
+		/* a client's write of the array, also where no element was left in the overflow */
+		{edited, CHANGE("'f': [1, 2]", "'_spill.f'", ""), CHANGE_CLIENTS,
+		 CHANGE("'f': [1, 2]", "", "")},
+		{ONE(EDITED("3", "4", "4", "2", "")), CHANGE("", "'_spill.f'", ""), CHANGE_SET,
+		 NULL},
+		/* nobody writes so */
+		{edited, CHANGE("'_spill.f.e': 1", "", ""), CHANGE_UNCLEAR, "?"},
+		{edited, CHANGE("'_spill.f.e.g': 1", "", ""), CHANGE_UNCLEAR, "?"},
+		{edited, CHANGE("'_spill.f.e.v': 'x'", "", ""), CHANGE_UNCLEAR, "?"},
 	};
 
 	shop = shop_open();
