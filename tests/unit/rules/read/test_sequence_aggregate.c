@@ -164,7 +164,8 @@ Test(sequence_aggregate, what_a_pipeline_calls_by_a_hidden_name_is_marked_and_co
 		    "{'cursor': {'firstBatch': [{'_id': 1, 'has_extras': 5}, {'_id': 2}], "
 		    "'id': {'$numberLong': '7'}, 'ns': 'shop.books'}, 'ok': 1.0}");
 	play_close(&play);
-	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}"), WHOLE " $replaceWith $set $set");
+	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}"),
+		      WHOLE " $replaceWith $set $set");
 	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}, {'$merge': 'other'}"),
 		      LOOKED " $replaceWith $set $merge");
 }
