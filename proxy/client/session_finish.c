@@ -244,6 +244,15 @@ static bool finish_packs(const struct sequence *sequence, const struct packet *r
 	       packet_compressed(request);
 }
 
+/* The server's reply is the answer, and nobody looks into it any more. */
+static bool finish_gives_reply(const struct sequence *sequence)
+{
+	const struct buffer *reply = &sequence->held.raw;
+
+	return reply->length > 0 && sequence->output.data == reply->data &&
+	       sequence->output.length == reply->length && !sequence_may_stream(sequence);
+}
+
 /* `packed`: empty if nothing was to be, or there was no memory for it. */
 static void finish_answer(struct session *session, struct buffer *packed)
 {
@@ -253,6 +262,8 @@ static void finish_answer(struct session *session, struct buffer *packed)
 		stream_write_owned(&session->client, packed);
 	else if (sequence->output.length > 0 && sequence->output.data == sequence->buffer.data)
 		stream_write_owned(&session->client, &sequence->buffer);
+	else if (finish_gives_reply(sequence))
+		stream_write_owned(&session->client, &sequence->held.raw);
 	else
 		stream_write(&session->client, sequence->output);
 }

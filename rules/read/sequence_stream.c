@@ -50,10 +50,11 @@ void stream_free(struct stream *stream)
 		packet_fini(&stream->kept[i]);
 	free(stream->kept);
 	free(stream->parts);
-	for (size_t i = 0; i < stream->count; i++) {
-		buffer_fini(&stream->items[i].stored);
-		change_task_fini(&stream->items[i].task);
-	}
+	for (size_t i = 0; i < stream->count; i++)
+		if (stream->items[i].advanced) { /* others own nothing */
+			buffer_fini(&stream->items[i].stored);
+			change_task_fini(&stream->items[i].task);
+		}
 	free(stream->items);
 	knowledge_fini(&stream->knowledge);
 	buffer_fini(&stream->changes);
