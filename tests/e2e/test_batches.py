@@ -18,7 +18,7 @@ from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import Keeping, check, verify
 
-pytestmark = pytest.mark.share(6)
+pytestmark = pytest.mark.share(9)
 HEAD = 2
 
 

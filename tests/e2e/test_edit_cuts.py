@@ -20,7 +20,7 @@ from support.shim import CUT_AFTER, CUT_BEFORE, Shim
 from support.spillway import Spillway
 from support.wire import Closed, Connection
 
-pytestmark = pytest.mark.share(4)
+pytestmark = pytest.mark.share(6)
 RULE = {
     "name": "cuts", "namespace": "shop.books", "array": "list", "threshold": 2,
     "settle": "10ms", "quiet": "10ms", "gc_delay": "0s",

@@ -27,7 +27,7 @@ from support.streams import (
     whole,
 )
 
-pytestmark = pytest.mark.share(4)
+pytestmark = pytest.mark.share(6)
 RULES = [
     rule("plain"),
     rule("marked", flag={"field": "out", "value": True}, counters={"total": "total", "documents": "parts"},

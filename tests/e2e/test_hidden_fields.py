@@ -13,7 +13,7 @@ from support.process import wait_for
 from support.spillway import QuotedText, Spillway
 from support.wire import Connection
 
-pytestmark = pytest.mark.share(5)
+pytestmark = pytest.mark.share(8)
 RULES = [
     {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms",
      "gc_delay": "0s", "change_streams": "as_stored",

@@ -13,7 +13,7 @@ from support.go import FOLDER, go
 FAULTS = ("kill a Spillway", "cut clients", "kill a Spillway", "step down", "cut servers", "kill a Spillway",
           "kill a member", "cut clients", "pause the primary")
 SEEDS = (1, 2, 3)
-OPERATIONS = share.part(1500, every=3000)
+OPERATIONS = share.part(1000, every=3000)
 
 
 def test_the_checker_rejects_what_cannot_have_happened():

@@ -74,7 +74,7 @@ def index(arms):
         assert _code(arm.call({"dropIndexes": "books", "index": "*"})) == 0
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("options", [{}, {"sparse": True}, {"hidden": True}, {"partialFilterExpression": {"n": 1}}],
                          ids=str)
 @pytest.mark.parametrize("path", ["list", "list.b", "list.b.c"])

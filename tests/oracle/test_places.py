@@ -9,7 +9,7 @@ import pytest
 from oracle import places
 from support import share
 
-SHARE = share.part(0.002, every=0.01)
+SHARE = share.part(0.0015, every=0.01)
 
 
 @pytest.fixture(scope="module")

@@ -42,20 +42,20 @@ def test_greetings_without_end_wait_for_their_turns(relay, greeting):
     client, server = relay.connect()
     greet(client, server, greeting, FIRST)
     assert "ask for hello" not in relay.spillway.said()
-    client.send(greeting * 1000)
+    client.send(greeting * 500)
     began = time.monotonic()
-    for _ in range(1000):
+    for _ in range(500):
         server.answer(server.frame(), OK)
-    assert time.monotonic() - began > (1000 - AT_ONCE - 1) / A_SECOND * 0.9
-    assert relay.spillway.metrics()[DELAYED] > 500
+    assert time.monotonic() - began > (500 - AT_ONCE - 1) / A_SECOND * 0.9
+    assert relay.spillway.metrics()[DELAYED] > 300
     assert relay.spillway.said().count("more than 1,000 times a second") == 1
 
 
 def test_who_works_passes_by_a_crowd_of_greetings(relay):
     crowd = [relay.connect() for _ in range(4)]
     for client, _ in crowd:
-        client.send(HELLO * 500)
-    answering = [threading.Thread(target=answer_hellos, args=(server, 500)) for _, server in crowd]
+        client.send(HELLO * 300)
+    answering = [threading.Thread(target=answer_hellos, args=(server, 300)) for _, server in crowd]
     for thread in answering:
         thread.start()
     client, server = relay.connect()
@@ -63,7 +63,7 @@ def test_who_works_passes_by_a_crowd_of_greetings(relay):
         client.send(PING)
         server.answer(server.frame(), OK)
         assert client.frame().plain() == OK
-    assert any(thread.is_alive() for thread in answering), "two seconds of greetings were answered before"
+    assert any(thread.is_alive() for thread in answering), "a second of greetings were answered before"
     for thread in answering:
         thread.join()
 
