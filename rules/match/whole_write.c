@@ -208,6 +208,9 @@ static bool names_id_twice(struct bytes filter)
 const char *whole_write_unserved(const struct whole_write *write,
 				 const struct ruled_namespace *namespace)
 {
+	static const char *const texts[FILTER_OBSTACLES] = FILTER_OBSTACLE_TEXTS(
+		"a filter with ",
+		" that reads a ruled array has to name the document by its _id; or ");
 	struct element id;
 
 	if (update_computes_names(&write->update) &&
@@ -226,12 +229,9 @@ const char *whole_write_unserved(const struct whole_write *write,
 	if (!reassemble_possible(namespace))
 		return "a filter that reads an array whose overflow lies in another database "
 		       "can't be judged by this version of Spillway";
-	if (!filter_fits_pipeline(write->filter.value) &&
-	    !statement_pinned_id(write->filter.value, write->collation.type != 0, &id))
-		return "a filter with $where, $text, $near, a field without a name or a long "
-		       "binary mask of bits that reads a ruled array has to name the document by "
-		       "its _id";
-	return NULL;
+	return statement_pinned_id(write->filter.value, write->collation.type != 0, &id)
+		       ? NULL
+		       : texts[filter_obstacle(write->filter.value, false)];
 }
 
 struct whole_write_facts whole_write_judge(const struct whole_write *write,

@@ -155,9 +155,24 @@ static bool schema_names_nothing(const struct walk *walk, const struct element *
 	       (walk_in_array(walk) && element_string(element, &text) && text.length == 0);
 }
 
-static bool fits(struct bytes filter, bool first)
+static enum filter_obstacle obstacle_of(const struct walk *walk, const struct element *element,
+					bool first, bool in_schema)
 {
-	static const char *const others[] = {"$where", "$near", "$nearSphere"};
+	if (element_is(element, "$where"))
+		return FILTER_WHERE;
+	if (element_is(element, "$near") || element_is(element, "$nearSphere"))
+		return FILTER_NEAR;
+	if (first)
+		return FILTER_FITS;
+	if (element_is(element, "$text"))
+		return FILTER_TEXT;
+	return names_nothing(walk, element) || (in_schema && schema_names_nothing(walk, element))
+		       ? FILTER_NAMELESS
+		       : FILTER_FITS;
+}
+
+static enum filter_obstacle find_obstacle(struct bytes filter, bool first)
+{
 	struct walk walk;
 	struct element element;
 	enum cursor_step step;
@@ -165,29 +180,37 @@ static bool fits(struct bytes filter, bool first)
 
 	step = walk_first(&walk, BSON_BYTE_DOCUMENT, filter, &element);
 	while (step == CURSOR_ELEMENT) {
+		enum filter_obstacle found;
+
 		if (walk.depth <= schema)
 			schema = element_is(&element, "$jsonSchema") ? walk.depth : SIZE_MAX;
-		for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
-			if (element_is(&element, others[i]))
-				return false;
-		if (!first && (element_is(&element, "$text") || names_nothing(&walk, &element) ||
-			       (walk.depth > schema && schema_names_nothing(&walk, &element))))
-			return false;
+		found = obstacle_of(&walk, &element, first, walk.depth > schema);
+		if (found != FILTER_FITS)
+			return found;
 		if (!walk_within(&walk, &element))
-			return false;
+			return FILTER_UNREADABLE;
 		step = walk_next(&walk, &element);
 	}
-	return step == CURSOR_END;
+	return step == CURSOR_END ? FILTER_FITS : FILTER_UNREADABLE;
+}
+
+enum filter_obstacle filter_obstacle(struct bytes filter, bool first)
+{
+	enum filter_obstacle found = find_obstacle(filter, first);
+
+	if (found == FILTER_FITS && !first && filter_words_of(filter) == FILTER_WORDS_UNSERVED)
+		return FILTER_MASK;
+	return found;
 }
 
 bool filter_fits_pipeline(struct bytes filter)
 {
-	return fits(filter, false) && filter_words_of(filter) != FILTER_WORDS_UNSERVED;
+	return filter_obstacle(filter, false) == FILTER_FITS;
 }
 
 bool filter_fits_first(struct bytes filter)
 {
-	return fits(filter, true);
+	return filter_obstacle(filter, true) == FILTER_FITS;
 }
 
 /* An $and of nothing joins none: mongod refuses it. */

@@ -33,6 +33,32 @@ enum filter_rest filter_rest_before_expression(struct bytes filter);
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
 				       const struct ruled_namespace *namespace,
 				       enum filter_rest wanted);
+/* What keeps a filter from a $match of ours. */
+enum filter_obstacle {
+	FILTER_FITS,
+	FILTER_WHERE,    /* $where */
+	FILTER_NEAR,     /* $near, $nearSphere */
+	FILTER_TEXT,     /* $text */
+	FILTER_NAMELESS, /* a field of the top level whose name is empty */
+	FILTER_MASK,     /* a long binary mask of bits */
+	FILTER_UNREADABLE,
+	FILTER_OBSTACLES,
+};
+/* Of one that is a stage behind others, or the first one. */
+enum filter_obstacle filter_obstacle(struct bytes filter, bool first);
+/* A text for each of them, with what to use instead; NULL for FILTER_FITS. */
+#define FILTER_OBSTACLE_TEXTS(before, behind) \
+	{ \
+		[FILTER_WHERE] = before "$where" behind "use $expr", \
+		[FILTER_NEAR] = before "$near" behind "use $geoWithin", \
+		[FILTER_TEXT] = before "$text" behind "ask for it alone", \
+		[FILTER_NAMELESS] = before "a condition on a field without a name" behind \
+					   "give the field a name", \
+		[FILTER_MASK] = before "a bit test with a long binary mask" behind \
+				       "write a list of positions", \
+		[FILTER_UNREADABLE] = before "what can't be read" behind "write it otherwise", \
+	}
+
 /* False where mongod refuses it in a $match behind other stages ($where, $text, $near), never finds
  * there what it asks for (a field of the top level whose name is empty), or where a binary mask
  * can't be written for that place (filter_words.h). */

@@ -15,23 +15,18 @@
 
 /* ---- what can't be written so ---- */
 
-/* One that doesn't read arrays is the first stage, and no other. */
-static bool filter_served(struct bytes filter, const struct ruled_namespace *namespace)
-{
-	return reads_of_filter(filter, namespace).kind == READS_NOTHING
-		       ? filter_fits_first(filter)
-		       : filter_fits_pipeline(filter);
-}
-
+/* A filter that doesn't read arrays is the first stage, and no other. */
 const char *aggregate_unserved_filter(const struct element *filter,
 				      const struct ruled_namespace *namespace)
 {
-	return filter->type == BSON_BYTE_DOCUMENT && !filter_served(filter->value, namespace)
-		       ? "$where, $text, $near and a field without a name can't be asked of arrays "
-			 "that are put together, nor bit tests with long binary masks (write a "
-			 "list "
-			 "of positions)"
-		       : NULL;
+	static const char *const texts[FILTER_OBSTACLES] =
+		FILTER_OBSTACLE_TEXTS("", " can't be asked of arrays that are put together; ");
+	bool first;
+
+	if (filter->type != BSON_BYTE_DOCUMENT)
+		return NULL;
+	first = reads_of_filter(filter->value, namespace).kind == READS_NOTHING;
+	return texts[filter_obstacle(filter->value, first)];
 }
 
 bool aggregate_sorts_naturally(const struct command *command)
