@@ -47,6 +47,7 @@ ROWS = {
     "many-rules": costs.many_rules,
     "migrate-speed": moving.migrate_speed,
     "migrate-latency": moving.migrate_latency,
+    "first-sweep": moving.first_sweep,
     "undo-speed": moving.undo_speed,
     "change-streams": streams.event_rows,
 }
@@ -71,6 +72,7 @@ class Scale:
     outliers: int = 100                # among them
     costly: int = 20_000               # documents of the rows `costs`
     costly_outliers: int = 200         # among them
+    existing: int = 1_000_000          # documents that a first sweep looks at
     undone: int = 20_000               # outliers that are moved and folded back
     events: int = 20_000               # of a change stream
     hot: int = 10_000                  # pushes to one document while mongod's CPU is counted
@@ -80,11 +82,12 @@ class Scale:
 
 SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, idle_tls=100, hostile=50, big=1, long=20_000,
               found=2000, documents=2000, outliers=10, costly=1000, costly_outliers=4, undone=500, events=1000, hot=400,
-              garbage="0s", beside=False)
+              existing=20_000, garbage="0s", beside=False)
 TWINS = ("merged-instructions",)  # not in a smoke of all: it runs as `instructions` does
 # What an ordinary run of all tests leaves out: these do what others do, and take more than half of the time.
 SELDOM = ("observe", "allocations", "tls-handshakes", "tls-idle-memory", "crowd", "push-long", "hot-document",
-          "mongod-cpu", "aggregate-many", "find-element", "membership", "edit-in-place", "costs", "migrate-latency")
+          "mongod-cpu", "aggregate-many", "find-element", "membership", "edit-in-place", "costs", "migrate-latency",
+          "first-sweep")
 
 
 def read_arguments():

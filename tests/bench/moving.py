@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import statistics
 import time
 
 from bson import encode
@@ -18,6 +19,7 @@ from support.process import wait_for
 LENGTH = 2000       # of an outlier's array
 FIRST = 1_000_000   # their _ids: behind the ordinary documents
 RATE = 50           # documents a second
+CHUNK = 10_000      # documents of one insertMany
 QUIET, BESIDE = "alone", "while migrate runs"
 MIGRATE, INSERT, UNDO = "migrate", "insertMany", "undo"
 OVERFLOW = f"{RULED}_{ARRAY}_overflow"
@@ -133,3 +135,36 @@ def migrate_latency(scale):
     detail["p50, ratio"] = slices.ratio(BESIDE, QUIET, "p50_us")
     return [Row(f"p99 of a $push while migrate --rate {RATE} runs / alone",
                 slices.ratio(BESIDE, QUIET, "p99_us"), at_most=2, detail=detail)]
+
+
+def insert_existing(collection, count):
+    """Documents of before the first start. Beside every hundredth stands an outlier, whose _id is no whole number."""
+    short, long = ({ARRAY: elements(length)} for length in (10, 2 * rule()["threshold"]))
+    for first in range(FIRST, FIRST + count, CHUNK):
+        numbers = range(first, min(first + CHUNK, FIRST + count))
+        made = [{"_id": i, **short} for i in numbers] + [{"_id": i + 0.5, **long} for i in numbers[::100]]
+        collection.insert_many([RawBSONDocument(encode(each)) for each in made], ordered=False)
+
+
+def first_sweep(scale):
+    """An application's p99 while a Spillway that has just started looks at what is there, against afterwards."""
+    with pinned_cluster() as cluster, cluster.client() as client:
+        insert_existing(client[DATABASE][RULED], scale.existing)
+        spillway = PinnedSpillway(cluster.primary)
+        spillway.settings["rules"][0]["existing"] = "wait"
+        with spillway:
+            arm = {BESIDE: (spillway.port, {"collection": RULED, "first_id": FIRST, "ids": scale.existing})}
+            slices = {True: [], False: []}
+            with loads(arm, operation="push", array=ARRAY, text=TEXT) as all_:
+                while len(slices[False]) < scale.rounds:
+                    before = spillway.metrics()["spillway_sweeps_total"] == 0
+                    piece = all_[BESIDE].run(scale.seconds)
+                    if before == (spillway.metrics()["spillway_sweeps_total"] == 0):
+                        slices[before].append(piece)
+            waiting = spillway.metrics()["spillway_existing_waiting"]
+    if not slices[True] or waiting < scale.existing / 100:
+        raise RuntimeError(f"the first sweep took no time, or met {waiting} outliers")
+    during, behind = (statistics.median(piece["p99_us"] for piece in slices[each]) for each in (True, False))
+    return [Row(f"p99 of a $push during the first sweep of {scale.existing:,} documents / behind it", during / behind,
+                at_most=1.2, detail={"p99 during it, us": during, "p99 behind it, us": behind,
+                                     "seconds of it": len(slices[True]) * scale.seconds})]
