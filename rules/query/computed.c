@@ -4,7 +4,6 @@
 #include "protocol/writer.h"
 #include "rules/rule/names.h"
 #include "rules/query/projection.h"
-#include "rules/rule/walk.h"
 
 /* What a stage does to the names on its documents' top level. */
 enum effect {
@@ -96,24 +95,15 @@ static bool is_mark(struct bytes path, const struct ruled_namespace *namespace)
 	return bytes_are(path, NAME_COMPUTED);
 }
 
-/* As a field's name at any depth, or as a text, which may name a field too. */
+/* In a stage. */
 static bool writes(const struct element *stage, const struct ruled_namespace *namespace,
 		   bool (*means)(struct bytes path, const struct ruled_namespace *namespace))
 {
-	struct walk walk;
-	struct element element;
 	struct bytes text;
-	enum cursor_step step;
 
 	if (stage->type != BSON_BYTE_DOCUMENT && stage->type != BSON_BYTE_ARRAY)
 		return element_string(stage, &text) && means(text, namespace);
-	step = walk_first(&walk, stage->type, stage->value, &element);
-	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element))
-		if (means(element.name, namespace) ||
-		    (element_string(&element, &text) && means(text, namespace)) ||
-		    !walk_within(&walk, &element))
-			return true;
-	return step != CURSOR_END;
+	return name_is_said(stage, namespace, means);
 }
 
 static bool writes_hidden(const struct element *stage, const struct ruled_namespace *namespace)

@@ -185,22 +185,27 @@ static bool hides(const struct ruled_namespace *namespace)
 	return false;
 }
 
-bool name_hidden_occurs(struct bytes pipeline, const struct ruled_namespace *namespace)
+bool name_is_said(const struct element *within, const struct ruled_namespace *namespace,
+		  bool (*means)(struct bytes path, const struct ruled_namespace *namespace))
 {
 	struct walk walk;
 	struct element element;
 	struct bytes text;
-	enum cursor_step step;
+	enum cursor_step step = walk_first(&walk, within->type, within->value, &element);
 
-	if (!hides(namespace))
-		return false;
-	step = walk_first(&walk, BSON_BYTE_ARRAY, pipeline, &element);
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element))
-		if (has_hidden_part(element.name, namespace) ||
-		    (element_string(&element, &text) && has_hidden_part(text, namespace)) ||
+		if (means(element.name, namespace) ||
+		    (element_string(&element, &text) && means(text, namespace)) ||
 		    !walk_within(&walk, &element))
 			return true;
 	return step != CURSOR_END;
+}
+
+bool name_hidden_occurs(struct bytes pipeline, const struct ruled_namespace *namespace)
+{
+	const struct element all = {.type = BSON_BYTE_ARRAY, .value = pipeline};
+
+	return hides(namespace) && name_is_said(&all, namespace, has_hidden_part);
 }
 
 bool name_is_other(struct bytes path, const struct ruled_namespace *namespace)

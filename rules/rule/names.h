@@ -2,6 +2,7 @@
  * names are Spillway's own. */
 #pragma once
 
+#include "protocol/cursor.h"
 #include "rules/rule/rules.h"
 
 /* The field of a main document that holds the state
@@ -47,6 +48,10 @@ struct name_hidden {
 	const char *fields[NAME_FIELDS];
 };
 struct name_hidden name_hidden(const struct rule *rule);
+/* Some field's name at any depth of the document or array, or some text, which may name a field
+ * too, is meant; also where that can't be told. */
+bool name_is_said(const struct element *within, const struct ruled_namespace *namespace,
+		  bool (*means)(struct bytes path, const struct ruled_namespace *namespace));
 /* At some depth of the pipeline a path has one of their names in it, in a field's name or in a
  * text; also where that can't be told. */
 bool name_hidden_occurs(struct bytes pipeline, const struct ruled_namespace *namespace);
