@@ -235,6 +235,10 @@ _OF_READS = [
     Bug("documents that a pipeline put in others' places have no hidden names", "rules",
         "	return EFFECT_ANY; /* of a document", "	return EFFECT_SETS; /* of a document",
         test="e2e/test_hidden_fields.py"),
+    Bug("a hidden field keeps its place", "rules",
+        "	if (how.sets_hidden)\n", "	if (false)\n", test="e2e/test_hidden_fields.py"),
+    Bug("fields of an overflow document keep their places in an element", "rules",
+        '"{$mergeObjects: [{$unsetField:', '"{$max: [{$unsetField:', test="e2e/test_element_fields.py"),
     # Bit tests with a binary mask
     Bug("a mask is not written as positions", "rules",
         "	if (words != FILTER_WORDS_WIDENED && words != FILTER_WORDS_SPREAD)\n		return filter;\n",
@@ -303,8 +307,13 @@ _OF_MULTIS = [
 # Change streams
 _OF_STREAMS = [
     Bug("positions of events are those of the stored array", "rules",
-        "position < state->head ? position : position + state->moved",
-        "position < state->head ? position : position"),
+        "	return state->moved - state->removed;\n}\n\n/* Those of a document's arrays",
+        "	return 0 * state->moved;\n}\n\n/* Those of a document's arrays"),
+    Bug("positions without an element count in events", "rules",
+        "	return state->moved - state->removed;\n}\n\n/* Those of a document's arrays",
+        "	return state->moved;\n}\n\n/* Those of a document's arrays", test="e2e/test_exact_streams.py"),
+    Bug("an edit in place is dropped from a stream", "rules",
+        "		return CHANGE_EDITED;\n", "		return CHANGE_OWN;\n", test="e2e/test_exact_streams.py"),
     Bug("a fold is taken for a client's write", "rules", "	if (whole)\n		return CHANGE_OWN;\n", ""),
     Bug("each array goes by the first one's state", "rules",
         "array_states_find(advance->states, target);", "array_states_find(advance->states, 0);"),
