@@ -231,7 +231,8 @@ static enum change_meaning judge_end(const struct change_array *array, bool whol
 {
 	if (whole)
 		return CHANGE_OWN;
-	return array->named || array->before.moved == 0 ? CHANGE_CLIENTS : CHANGE_SET;
+	return array->named || array_state_elements(&array->before) == 0 ? CHANGE_CLIENTS
+									 : CHANGE_SET;
 }
 
 static enum change_meaning judge(const struct change_array *array, bool whole)
@@ -278,7 +279,7 @@ struct change_array *change_unknown(const struct change_task *task)
 
 bool change_splits(const struct change_array *array)
 {
-	return array->before.alive && array->before.moved > 0;
+	return array->before.alive && array_state_elements(&array->before) > 0;
 }
 
 void change_task_fini(struct change_task *task)

@@ -143,7 +143,8 @@ Test(change, what_clients_see_of_an_update)
 Test(change, what_clients_see_of_an_array_that_was_edited_in_place)
 {
 	static const char split[] = ONE(STATE(A, "3", "10")),
-			  edited[] = ONE(EDITED("3", "10", "4", "2", ""));
+			  edited[] = ONE(EDITED("3", "10", "4", "2", "")),
+			  emptied[] = ONE(EDITED("3", "4", "4", "2", ""));
 	const struct change_case cases[] = {
 		{edited, CHANGE("'f.2': 1, 'f.3': 2, 'f.12.x': 3", "'f.4.x'", ""), CHANGE_CLIENTS,
 		 CHANGE("'f.2': 1, 'f.9': 2, 'f.18.x': 3", "'f.10.x'", "")},
@@ -169,11 +170,14 @@ Test(change, what_clients_see_of_an_array_that_was_edited_in_place)
 		{edited, CHANGE("'f': [1, 2]", "'_spill'", ""), CHANGE_OWN, NULL},
 		{edited, CHANGE("'f': [1, 2], '_spill.f': " STATE(B, "2", "0"), "", ""), CHANGE_OWN,
 		 NULL},
-		/* a client's write of the array, also where no element was left in the overflow */
+		/* a client's write of the array */
 		{edited, CHANGE("'f': [1, 2]", "'_spill.f'", ""), CHANGE_CLIENTS,
 		 CHANGE("'f': [1, 2]", "", "")},
-		{ONE(EDITED("3", "4", "4", "2", "")), CHANGE("", "'_spill.f'", ""), CHANGE_SET,
-		 NULL},
+		{edited, CHANGE("", "'_spill.f'", ""), CHANGE_SET, NULL},
+		/* no element is left in the overflow: the array is as it is stored */
+		{emptied, CHANGE("", "'_spill.f'", ""), CHANGE_CLIENTS, NULL},
+		{emptied, CHANGE("'f': [1, 2, 3, 4], 'f.1': 1", "", ""), CHANGE_CLIENTS,
+		 CHANGE("'f': [1, 2, 3, 4], 'f.1': 1", "", "")},
 		/* nobody writes so */
 		{edited, CHANGE("'_spill.f.e': 1", "", ""), CHANGE_UNCLEAR, "?"},
 		{edited, CHANGE("'_spill.f.e.g': 1", "", ""), CHANGE_UNCLEAR, "?"},
