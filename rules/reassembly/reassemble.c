@@ -208,13 +208,51 @@ static void write_replace(struct buffer *out, size_t *place, const struct part *
 
 /* ---- all of a document's ---- */
 
+/* mongod keeps the place of a removed field for the next one of its name, and a new document has no
+ * such places. Only of a document with hidden fields one is made: where a name stands twice, mongod
+ * would lose a field. The rule's fields may stand without a state. */
+static const char without_places[] =
+	"{$replaceWith: {$cond: ["
+	"{$and: [{$or: [..@present]}, {$eq: ["
+	"{$size: {$objectToArray: '$$ROOT'}}, "
+	"{$size: {$objectToArray: {$mergeObjects: ['$$ROOT']}}}]}]}, " EXPRESSION_FIELDS_BUT(
+		"$$ROOT", "..@hidden") ", '$$ROOT']}}";
+
+static void write_without_places(struct buffer *out, size_t *place,
+				 const struct ruled_namespace *namespace)
+{
+	auto_buffer struct buffer present = {0}, hidden = {0};
+
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct name_hidden names = name_hidden(namespace->targets[i].rule);
+
+		for (size_t j = 0; j < NAME_FIELDS; j++) {
+			const char *name = names.fields[j];
+
+			if (!name)
+				continue;
+			template_write_document(&present, "{$ne: [{$type: '$@name'}, 'missing']}",
+						fill("name", name));
+			template_write_document(
+				&hidden, EXPRESSION_IS_NAME("$$e.k", "@name", "@length"),
+				fill("name", name), fill("length", (int32_t)strlen(name)));
+		}
+	}
+	template_append(out, place, without_places,
+			fill_documents("present", buffer_view(&present)),
+			fill_documents("hidden", buffer_view(&hidden)));
+}
+
 void reassemble_write_unset(struct buffer *out, size_t *place,
 			    const struct ruled_namespace *namespace, struct reassembly how)
 {
 	bool keep_state = how.use == REASSEMBLE_STATE;
-	size_t stage = writer_open_document(out, writer_index((char[12]){0}, (*place)++));
-	size_t list = writer_open_array(out, "$unset"), count = 0;
+	size_t stage, list, count = 0;
 
+	if (how.sets_hidden)
+		write_without_places(out, place, namespace);
+	stage = writer_open_document(out, writer_index((char[12]){0}, (*place)++));
+	list = writer_open_array(out, "$unset");
 	template_append(out, &count, keep_state ? "'" JOINED_IN "'" : "'_spill'");
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
@@ -224,8 +262,6 @@ void reassemble_write_unset(struct buffer *out, size_t *place,
 	}
 	writer_close(out, list);
 	writer_close(out, stage);
-	if (how.sets_hidden)
-		template_append(out, place, "{$replaceWith: {$mergeObjects: ['$$ROOT']}}");
 }
 
 void reassemble_write_stages(struct buffer *out, size_t *place,

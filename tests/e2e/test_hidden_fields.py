@@ -266,3 +266,17 @@ def test_a_field_of_its_name_that_a_pipeline_sets_stands_where_mongod_puts_it(sh
     ruled, plain = ([each.raw for each in books.with_options(raw).aggregate(SETTING[how](books.name))]
                     for books in shop)
     assert ruled == plain
+
+
+NAME_TWICE = RawBSONDocument(encode({"_id": 10, "x": 1, "y": 2, "list": []}).replace(b"y", b"x"))
+
+
+@pytest.mark.parametrize("pipeline", [[{"$set": {"split": 9}}], [{"$project": {"list": 0}}, {"$set": {"split": 9}}],
+                                      [{"$set": {"split": {"$size": "$list"}}}]], ids=str)
+def test_a_field_whose_name_stands_twice_stays(shop, pipeline):
+    raw = CodecOptions(document_class=RawBSONDocument)
+    for books in shop:
+        books.insert_one(NAME_TWICE)
+    ruled, plain = ([each.raw for each in books.with_options(raw).aggregate([{"$match": {"_id": 10}}, *pipeline])]
+                    for books in shop)
+    assert ruled == plain

@@ -165,9 +165,9 @@ Test(sequence_aggregate, what_a_pipeline_calls_by_a_hidden_name_is_marked_and_co
 		    "'id': {'$numberLong': '7'}, 'ns': 'shop.books'}, 'ok': 1.0}");
 	play_close(&play);
 	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}"),
-		      WHOLE " $replaceWith $set $set");
+		      "$graphLookup $replaceWith $replaceWith $unset $set $set");
 	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}, {'$merge': 'other'}"),
-		      LOOKED " $replaceWith $set $merge");
+		      "$graphLookup $graphLookup $replaceWith $replaceWith $unset $set $merge");
 }
 
 Test(sequence_aggregate, candidates_are_what_matches_or_has_a_state)
