@@ -119,7 +119,6 @@ struct session_request {
 	uint8_t greetings;   /* the first ones that came: see session_turn.c */
 	uint8_t fault;       /* enum strangers_kind: why the connection is to be closed */
 	bool blocked;        /* the first whole frame waits for the replies that are owed */
-	bool turn;           /* the greeting in front has waited for its turn */
 	bool old;            /* the current frame goes through by rules that have changed since */
 	uint32_t epoch;      /* the loop's, when the sequence, the find or the work elsewhere
 				began */
@@ -379,12 +378,10 @@ bool session_is_proven(const struct session *session);
 void session_ask_proof(struct session *session);
 /* The answer. */
 void session_take_proof(struct session *session, const struct packet *reply);
-/* session_turn.c. Before a whole frame is taken: true where it has to wait for its turn; then the
- * session goes on by itself. */
-must_check bool session_waits_turn(struct session *session, struct bytes bytes,
-				   const struct frame_header *header);
-/* An error of ours was answered: the next request is looked at, if there are too many at a later
- * time. */
+/* session_turn.c. Who had not signed in has asked for hello, or tried to sign in: the next request
+ * is looked at, if there are too many at a later time. */
+void session_rest_after_greeting(struct session *session);
+/* An error of ours was answered: the same. */
 void session_rest_after_refusal(struct session *session);
 /* A request waits for the replies before it: if its client goes meanwhile, it is dropped. */
 void session_look_after(struct session *session);

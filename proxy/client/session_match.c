@@ -84,10 +84,18 @@ static void request_judge(void *context, struct match *match)
 	unfit_judge(facts->mover, match);
 }
 
+/* It may come in any form of message: plain, compressed, or as an OP_QUERY. */
+static bool request_greets(const struct match *match)
+{
+	return match->verdict == VERDICT_HELLO || match->facts.signs_in;
+}
+
 /* Does what the match says. */
 static void request_by_match(struct session *session, struct packet *packet,
 			     const struct match *match)
 {
+	bool greets = request_greets(match) && !session_is_proven(session);
+
 	request_note_facts(session, &match->facts);
 	request_count(session, match);
 	if (match->verdict != VERDICT_HELLO)
@@ -118,6 +126,8 @@ static void request_by_match(struct session *session, struct packet *packet,
 		break;
 	}
 	(session->rights.secret ? packet_wipe : packet_fini)(packet);
+	if (greets && session->state == SESSION_RELAYING)
+		session_rest_after_greeting(session);
 }
 
 static void request_match(struct namespace_cache *namespaces, struct session_facts facts,

@@ -138,8 +138,6 @@ static enum request_step request_look_whole(struct session *session, struct byte
 	}
 	if (bytes.length >= length && request_must_wait(session, unpacked))
 		return REQUEST_WAIT;
-	if (bytes.length >= length && session_waits_turn(session, bytes, header))
-		return REQUEST_WAIT;
 	step = request_may_hold(session, bytes, header, unpacked);
 	if (step != REQUEST_TAKE)
 		return step;

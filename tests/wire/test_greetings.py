@@ -7,13 +7,18 @@ import time
 
 import pytest
 
-from support.frames import message
+from support.frames import compressed, message, query
 from support.peer import CLOSED, Relay
 from wire.conftest import RULES
 
 HELLO = message({"hello": 1, "$db": "admin"}, (), 4)
 SIGN_IN = message({"saslContinue": 1, "conversationId": 1, "payload": b"x", "$db": "admin"}, (), 4)
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
+FORMS = {
+    "hello": HELLO, "sign in": SIGN_IN, "legacy": query("admin.$cmd", {"isMaster": 1}, 4),
+    "compressed": compressed(HELLO, "snappy"),
+    "behind a sequence": message({"hello": 1, "$db": "admin"}, [("x", [])], 4, sequence_first=True),
+}
 OK = {"ok": 1.0}
 FIRST = 6          # greetings of a connection that have more turns than the others
 A_SECOND = 1000    # turns of the others
@@ -37,10 +42,10 @@ def greet(client, server, greeting, count):
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("greeting", [HELLO, SIGN_IN], ids=["hello", "sign in"])
-def test_greetings_without_end_wait_for_their_turns(relay, greeting):
-    client, server = relay.connect()
-    greet(client, server, greeting, FIRST)
+@pytest.mark.parametrize("greeting", FORMS.values(), ids=FORMS)
+def test_who_greets_without_end_waits_between_requests(relay, greeting):
+    client, server = relay.connect_packing()
+    greet(client, server, greeting, FIRST - 1)
     assert "ask for hello" not in relay.spillway.said()
     client.send(greeting * 500)
     began = time.monotonic()
@@ -80,7 +85,7 @@ def test_a_user_who_is_known_may_greet_as_often_as_he_likes(relay):
     assert relay.spillway.metrics()[DELAYED] == before
 
 
-def test_a_greeting_that_waits_goes_with_its_client(relay):
+def test_a_request_that_waits_goes_with_its_client(relay):
     client, server = relay.connect()
     client.send(HELLO * 300)
     for _ in range(FIRST):
