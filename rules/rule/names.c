@@ -147,10 +147,8 @@ const char *name_find_hidden(struct bytes path, const struct ruled_namespace *na
 	return NULL;
 }
 
-/* The name alone: what it lies in may stand for itself in the pipeline. */
-static bool has_part(struct bytes path, const char *field)
+static bool has_part(struct bytes path, const char *name)
 {
-	const char *dot = strrchr(field, '.'), *name = dot ? dot + 1 : field;
 	size_t length = strlen(name);
 
 	for (size_t at = 0; at + length <= path.length; at++)
