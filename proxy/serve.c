@@ -405,11 +405,11 @@ static void add_list(bson_t *details, struct buffer *line, const char *key,
 	bson_append_array_end(details, &list);
 }
 
-/* What starts, in one line. */
+/* What starts, in one line. Of a replica set no member is known yet: the ports of all of them. */
 static void tell_start(const struct config *config, const char *path)
 {
-	size_t rules = rule_set_count(config->rules),
-	       listeners = config->replica_set.on ? 0 : config->listen_count;
+	bool set = config->replica_set.on;
+	size_t rules = rule_set_count(config->rules), listeners = set ? 1 : config->listen_count;
 	const char **names = must_calloc(rules + listeners, sizeof(*names));
 	bson_t *details = bson_new();
 	const struct log_event event = {CONFIG_LOG_INFO, 1000, NULL, details};
@@ -418,7 +418,7 @@ static void tell_start(const struct config *config, const char *path)
 	for (size_t i = 0; i < rules; i++)
 		names[i] = rule_set_at(config->rules, i)->name;
 	for (size_t i = 0; i < listeners; i++)
-		names[rules + i] = config->listen[i].address;
+		names[rules + i] = set ? config->replica_set.listen : config->listen[i].address;
 	BSON_APPEND_UTF8(details, "version", program_version());
 	BSON_APPEND_UTF8(details, "file", path);
 	add_list(details, &line, "listeners", names + rules, listeners);

@@ -4,6 +4,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/command_line.h"
 #include "proxy/base/latency.h"
+#include "proxy/base/places.h"
 #include "proxy/base/process_metrics.h"
 #include "proxy/base/slowest.h"
 #include "proxy/crowd/clients.h"
@@ -62,16 +63,21 @@ static void append_head(bson_t *out, const struct status *status)
 	append_text(out, ready ? "lacking" : "reason", reason);
 }
 
-static void append_listeners(bson_t *out, const struct config *config)
+/* With `replica_set`, those of the members that there are. */
+static void append_listeners(bson_t *out, const struct status *status)
 {
 	struct list list = {.count = 0};
 
 	bson_append_array_begin(out, "listeners", -1, &list.array);
-	for (size_t i = 0; i < config->listen_count; i++) {
-		bson_t *listener = list_begin(&list);
+	for (size_t i = 0; i < status->config->listen_count; i++) {
+		const char *server = places_server(status->places, i);
+		bson_t *listener;
 
-		append_text(listener, "address", config->listen[i].address);
-		append_text(listener, "server", config->listen[i].server);
+		if (!server)
+			continue;
+		listener = list_begin(&list);
+		append_text(listener, "address", status->config->listen[i].address);
+		append_text(listener, "server", server);
 		list_end(&list);
 	}
 	bson_append_array_end(out, &list.array);
@@ -187,7 +193,7 @@ void status_now(struct buffer *out, const struct status *status)
 	char *text;
 
 	append_head(now, status);
-	append_listeners(now, status->config);
+	append_listeners(now, status);
 	append_figures(now);
 	append_requests(now, status->config->rules);
 	append_namespaces(now, status);

@@ -45,6 +45,16 @@ def test_a_driver_finds_every_member_at_the_port_of_its_id(cluster, spillway):
     assert [spillway.listens(number) for number in range(PORTS)] == [True] * 3 + [False] * 2
 
 
+def test_the_start_line_and_status_name_the_listeners(cluster, spillway):
+    """Of five ports two have no member, and so no server to be named."""
+    spillway.says(f"listeners: '127.0.0.1:{spillway.first}-{spillway.first + PORTS - 1}'")
+    said = subprocess.run([program(), "status", "--json", "--config", spillway.file], capture_output=True, text=True,
+                          timeout=60, check=True)
+    assert json.loads(said.stdout)["listeners"] == [
+        {"address": f"127.0.0.1:{spillway.first + number}", "server": member.address}
+        for number, member in enumerate(cluster.members)]
+
+
 def add(cluster, member, **options):
     with cluster.client() as direct:
         config = direct.admin.command("replSetGetConfig")["config"]
