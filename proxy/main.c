@@ -50,8 +50,6 @@ static int end(int code)
 	return code ? code : 1;
 }
 
-#define INTERRUPTED 4
-
 /* What a signal's handler prints to standard output; NULL: nothing. */
 static const char *interrupted_report;
 
@@ -61,11 +59,10 @@ static void end_interrupted(int number)
 	static const char said[] = "spillway: interrupted\n";
 	const char *report = interrupted_report;
 
-	(void)number;
 	if (report)
 		(void)!write(STDOUT_FILENO, report, strlen(report));
 	(void)!write(STDERR_FILENO, said, sizeof(said) - 1);
-	_exit(INTERRUPTED);
+	_exit(EXIT_SIGNAL + number);
 }
 
 static void leave_at_signals(const struct command_line *line)

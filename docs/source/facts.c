@@ -89,9 +89,9 @@ static void write_command(struct buffer *out, const struct program_command_row *
 	writer_string(out, "arguments", command->arguments);
 	writer_string(out, "summary", command->summary);
 	writer_string(out, "text", command->text);
-	array = writer_open_array(out, "codes");
+	array = writer_open_document(out, "codes");
 	for (size_t i = 0; i < EXIT_CODES; i++)
-		writer_string(out, writer_index(name, i),
+		writer_string(out, writer_index(name, (size_t)program_exit_codes[i]),
 			      command->codes[i] ? command->codes[i] : "");
 	writer_close(out, array);
 	array = writer_open_array(out, "options");

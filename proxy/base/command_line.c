@@ -89,9 +89,9 @@ static int print_command_help(const struct program_command_row *command)
 		if (takes(command, i))
 			print_option(stdout, &program_options[i]);
 	puts("\nexit codes:");
-	for (int code = 0; code < EXIT_CODES; code++)
-		if (command->codes[code])
-			printf("  %d  %s\n", code, command->codes[code]);
+	for (int i = 0; i < EXIT_CODES; i++)
+		if (command->codes[i])
+			printf("  %d  %s\n", program_exit_codes[i], command->codes[i]);
 	return 0;
 }
 
@@ -104,7 +104,7 @@ static int print_help(void)
 	print_option(stdout, &program_options[OPTION_HELP]);
 	print_option(stdout, &program_options[OPTION_VERSION]);
 	puts("\nexit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot "
-	     "connect,\n            4 interrupted");
+	     "connect,\n            4 interrupted, work is left, 130 interrupted");
 	return 0;
 }
 

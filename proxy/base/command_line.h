@@ -51,18 +51,24 @@ enum program_option {
 	OPTIONS,
 };
 
-/* 0 good, 1 findings, 2 bad usage or file, 3 cannot connect, 4 interrupted. */
-#define EXIT_CODES 5
+/* 0 good, 1 findings, 2 bad usage or file, 3 cannot connect, 4 interrupted in the middle of its
+ * work, 130 interrupted, and nothing is left half done. */
+#define EXIT_CODES 6
 #define EXIT_USAGE 2
+#define EXIT_UNFINISHED 4
+#define EXIT_SIGNAL 128 /* and the signal's number, as a shell has it: 130 for Ctrl-C */
+
+extern const int program_exit_codes[EXIT_CODES];
 
 struct program_command_row {
 	const char *name;
 	const char *arguments; /* beside options; "" if it takes none */
 	int arguments_most;
-	unsigned options;              /* bits: 1 << enum program_option */
-	const char *summary;           /* one line */
-	const char *text;              /* paragraphs, with '\n' between them */
-	const char *codes[EXIT_CODES]; /* what each exit code means; NULL: it has no such code */
+	unsigned options;    /* bits: 1 << enum program_option */
+	const char *summary; /* one line */
+	const char *text;    /* paragraphs, with '\n' between them */
+	const char
+		*codes[EXIT_CODES]; /* what each of program_exit_codes means; NULL: it has none */
 };
 
 struct program_option_row {

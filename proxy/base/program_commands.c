@@ -1,12 +1,16 @@
 /* The commands of the program and their options, with the text of their help. */
 #include "proxy/base/command_line.h"
 
+#include <signal.h>
+
 #define TAKES(option) (1U << OPTION_##option)
 #define TAKES_ALWAYS (TAKES(HELP) | TAKES(VERSION))
 #define TAKES_RULE (TAKES_ALWAYS | TAKES(CONFIG) | TAKES(RULE) | TAKES(EXECUTE) | TAKES(JSON))
 #define BAD_USAGE "bad usage or file"
 #define NO_SERVER "cannot connect"
 #define NO_ADMIN "no Spillway answers at the admin address"
+
+const int program_exit_codes[EXIT_CODES] = {0, 1, 2, 3, EXIT_UNFINISHED, EXIT_SIGNAL + SIGINT};
 
 const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 	[PROGRAM_SERVE] =
@@ -31,7 +35,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"again, as SIGHUP does. All that changed holds from then on, or "
 				"nothing. Prints what changed, or why nothing did.",
 			.codes = {"the file holds from now on", "refused: nothing changed",
-				  BAD_USAGE, NO_SERVER, "interrupted"},
+				  BAD_USAGE, NO_SERVER, NULL, "interrupted"},
 		},
 	[PROGRAM_UPGRADE] =
 		{
@@ -45,7 +49,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"over; the one before serves open connections to their end. If "
 				"the new one cannot serve, prints why, and nothing is changed.",
 			.codes = {"the new process serves", "refused: nothing changed", BAD_USAGE,
-				  NO_SERVER, "interrupted"},
+				  NO_SERVER, NULL, "interrupted"},
 		},
 	[PROGRAM_CHECK] =
 		{
@@ -60,7 +64,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"validators, views, documents, clients that go around Spillway. "
 				"Reads "
 				"only. Each finding says what to do.",
-			.codes = {"nothing to do", "findings", BAD_USAGE, NO_SERVER, "interrupted"},
+			.codes = {"nothing to do", "findings", BAD_USAGE, NO_SERVER, NULL,
+				  "interrupted"},
 		},
 	[PROGRAM_ANALYZE] =
 		{
@@ -79,7 +84,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"arrays are looked for in 1,000 "
 				"documents.",
 			.codes = {"looked at", "the server refused, or the file can't be written",
-				  "bad usage", NO_SERVER, "interrupted"},
+				  "bad usage", NO_SERVER, NULL, "interrupted"},
 		},
 	[PROGRAM_MIGRATE] =
 		{
@@ -95,7 +100,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"they go "
 				"through Spillway.",
 			.codes = {"done", "documents stay as they are and are listed", BAD_USAGE,
-				  NO_SERVER, "interrupted: --resume goes on"},
+				  NO_SERVER, "interrupted while it wrote: --resume goes on",
+				  "interrupted"},
 		},
 	[PROGRAM_VERIFY] =
 		{
@@ -124,7 +130,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"belong to arrays that are short, and with --execute puts them "
 				"back.",
 			.codes = {"all is well", "findings; of a repair: what is left of them",
-				  BAD_USAGE, NO_SERVER, "interrupted"},
+				  BAD_USAGE, NO_SERVER, "interrupted while it mended",
+				  "interrupted"},
 		},
 	[PROGRAM_UNDO] =
 		{
@@ -143,7 +150,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"What would pass 16 MB, and what is corrupt, stays as it is and is "
 				"listed.",
 			.codes = {"all is folded back, or can be", "something stays", BAD_USAGE,
-				  NO_SERVER, "interrupted: --resume goes on"},
+				  NO_SERVER, "interrupted while it wrote: --resume goes on",
+				  "interrupted"},
 		},
 	[PROGRAM_PAUSE] =
 		{
@@ -158,7 +166,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"pause outlives restarts.\n"
 				"Clients go on. Arrays grow in their documents meanwhile. Where a "
 				"document would pass 16 MB, its tail is moved all the same.",
-			.codes = {"paused", "the server refused", BAD_USAGE, NO_SERVER,
+			.codes = {"paused", "the server refused", BAD_USAGE, NO_SERVER, NULL,
 				  "interrupted"},
 		},
 	[PROGRAM_RESUME] =
@@ -170,7 +178,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 			.summary = "ends a pause",
 			.text = "Ends the pause of a rule, or of all rules of the file.",
 			.codes = {"no rule is paused any more", "the server refused", BAD_USAGE,
-				  NO_SERVER, "interrupted"},
+				  NO_SERVER, NULL, "interrupted"},
 		},
 	[PROGRAM_HEALTH] =
 		{
@@ -181,7 +189,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 			.text = "Asks the admin address of the file whether Spillway is ready: for "
 				"probes that can run a program, such as a container's. Asks no "
 				"server.",
-			.codes = {"ready", "not ready, or nobody answers", BAD_USAGE, NULL,
+			.codes = {"ready", "not ready, or nobody answers", BAD_USAGE, NULL, NULL,
 				  "interrupted"},
 		},
 	[PROGRAM_EXPLAIN] =
@@ -199,8 +207,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"Asks no server. Rights, and namespaces on which a rule cannot "
 				"hold, are not looked at. --live asks the running Spillway, which "
 				"knows these namespaces, the indexes and the views.",
-			.codes = {"it is served", "it is refused", BAD_USAGE,
-				  NO_ADMIN, "interrupted"},
+			.codes = {"it is served", "it is refused", BAD_USAGE, NO_ADMIN, NULL,
+				  "interrupted"},
 		},
 	[PROGRAM_STATUS] =
 		{
@@ -212,8 +220,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"its token if it has one: whether it is ready, connections, "
 				"requests, the mover, namespaces, the slowest requests of ten "
 				"minutes, clients. Figures count from the start.",
-			.codes = {"it is ready", "it is not ready", BAD_USAGE,
-				  NO_ADMIN, "interrupted"},
+			.codes = {"it is ready", "it is not ready", BAD_USAGE, NO_ADMIN, NULL,
+				  "interrupted"},
 		},
 	[PROGRAM_SUGGEST] =
 		{
@@ -227,8 +235,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"them "
 				"with rules for the configuration file. The file needs "
 				"observe.sample.",
-			.codes = {"observed", "nothing is observed", BAD_USAGE,
-				  NO_ADMIN, "interrupted"},
+			.codes = {"observed", "nothing is observed", BAD_USAGE, NO_ADMIN, NULL,
+				  "interrupted"},
 		},
 	[PROGRAM_TOP] =
 		{

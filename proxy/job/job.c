@@ -25,9 +25,11 @@
 
 static atomic_bool stopping;
 
+static volatile sig_atomic_t stopped_by; /* a signal's number */
+
 static void on_signal(int number)
 {
-	(void)number;
+	stopped_by = number;
 	atomic_store(&stopping, true);
 }
 
@@ -169,9 +171,10 @@ static void print_report(const struct job *job, enum job_end end, const char *er
 static int interrupted(const struct job *job)
 {
 	print_report(job, JOB_END_INTERRUPTED, NULL);
-	fprintf(stderr, "spillway: interrupted; what was done is whole, and the command can be run "
-			"again\n");
-	return JOB_INTERRUPTED;
+	fprintf(stderr, "spillway: interrupted%s\n",
+		job->options.execute ? "; what was done is whole, and the command can be run again"
+				     : "");
+	return job->options.execute ? EXIT_UNFINISHED : EXIT_SIGNAL + stopped_by;
 }
 
 /* The server. */

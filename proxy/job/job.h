@@ -15,7 +15,6 @@
 #define JOB_FINDINGS 1
 #define JOB_USAGE 2
 #define JOB_NO_SERVER 3
-#define JOB_INTERRUPTED 4
 
 struct job_options {
 	const char *config;

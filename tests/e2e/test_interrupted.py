@@ -39,7 +39,7 @@ def test_interrupted_while_it_connects(cluster, silent, name):
             assert connection.recv(4)
             running.send_signal(signal.SIGINT)
             said, complaint = running.communicate(timeout=SOON)
-    assert running.returncode == 4 and "interrupted" in complaint, complaint
+    assert running.returncode == 130 and "interrupted" in complaint, complaint
     report = json.loads(said.splitlines()[-1])
     assert (report["command"], report["ended"]) == (name, "interrupted")
 
@@ -53,7 +53,7 @@ def test_interrupted_while_spillway_does_not_answer(cluster, silent, name):
             assert connection.recv(4)
             running.send_signal(signal.SIGTERM)
             assert running.communicate(timeout=SOON) == ("", "spillway: interrupted\n")
-    assert running.returncode == 4
+    assert running.returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("name", COMMANDS)
