@@ -1,13 +1,16 @@
 /* The namespaces under rules: what stands in a rule's way there, and what would make it slow. */
 #include "proxy/check/check_inner.h"
 
+#include "proxy/base/clock.h"
 #include "proxy/fitness/index_judge.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/upstream/overflow_index.h"
 #include "rules/rule/glob.h"
 
 #include <bson/bson.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* A target with what its servers hold of it. */
 struct looking {
@@ -310,6 +313,18 @@ static void look_at_namespace(struct check *check, struct namespace_cache *names
 	}
 }
 
+/* On a terminal: how far it is. `done` of `count` collections of the database. */
+static void show_progress(const char *database, size_t done, size_t count, int64_t passed)
+{
+	if (!isatty(STDERR_FILENO))
+		return;
+	fputs("\r\033[K", stderr);
+	if (done > 0 && done < count)
+		fprintf(stderr, "'%s': %zu of %zu collections (%zu %%) looked at, %lld s to go",
+			database, done, count, done * 100 / count,
+			(long long)(passed * (int64_t)(count - done) / (int64_t)done / 1000));
+}
+
 /* What exists in the database, and what rules name exactly although it does not exist yet. */
 static void look_at_database(struct check *check, struct namespace_cache *namespaces,
 			     const char *database)
@@ -317,11 +332,13 @@ static void look_at_database(struct check *check, struct namespace_cache *namesp
 	struct rule_set *rules = check->config->rules;
 	struct copies collections = {0};
 	struct bytes name;
+	int64_t began = clock_now();
 
 	list_collections(check, database, &collections);
 	for (size_t i = 0; i < collections.count; i++) {
 		if (text_at(collections.list[i], "name", &name))
 			look_at_namespace(check, namespaces, database, name);
+		show_progress(database, i + 1, collections.count, clock_now() - began);
 	}
 	for (size_t i = 0; i < rule_set_count(rules); i++) {
 		const struct rule *rule = rule_set_at(rules, i);

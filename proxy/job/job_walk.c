@@ -120,10 +120,12 @@ static void show_progress(struct job *job)
 	ask_lag(job);
 	job_clear_line();
 	fprintf(stderr,
-		"%lld of about %lld documents looked at, %lld worked on, %lld elements, "
+		"%lld of about %lld documents (%lld %%) looked at, %lld worked on, %lld elements, "
 		"%lld documents a second",
-		(long long)looked, (long long)job->total, (long long)job->documents,
-		(long long)job->elements, (long long)(looked * 1000 / passed));
+		(long long)looked, (long long)job->total,
+		(long long)(job->total > looked ? looked * 100 / job->total : 100),
+		(long long)job->documents, (long long)job->elements,
+		(long long)(looked * 1000 / passed));
 	if (job->lag >= 0)
 		fprintf(stderr, ", lag %lld ms", (long long)job->lag);
 	if (looked > 0 && job->total > looked)
