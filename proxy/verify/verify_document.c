@@ -13,15 +13,15 @@
 #define EMPTY_ARRAY 5
 #define NUMBER_MOST (INT64_C(1) << 62) /* of what is stored: any more is no number of a batch's */
 
+#define GONE \
+	"bring the overflow documents back from a backup (--from FILE), set the array anew " \
+	"through Spillway, or keep what is left (--accept-loss)"
+
 const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 	[VERIFY_HOLE] = {"V1", REPORT_CORRUPT, "elements are missing between two batches",
-			 .name = "elements-missing-between",
-			 .remedy = "bring the overflow documents back from a backup, or set the "
-				   "array anew through Spillway"},
+			 .name = "elements-missing-between", .remedy = GONE},
 	[VERIFY_MISSING] = {"V1", REPORT_CORRUPT, "elements are missing at the overflow's end",
-			    .name = "elements-missing-at-end",
-			    .remedy = "bring the overflow documents back from a backup, or set the "
-				      "array anew through Spillway"},
+			    .name = "elements-missing-at-end", .remedy = GONE},
 	[VERIFY_STATE] = {"V1", REPORT_CORRUPT, "the state (_spill) can't be read",
 			  .name = "state-unreadable",
 			  .remedy = "restore the document from a backup: somebody wrote to _spill, "

@@ -182,7 +182,8 @@ static enum sequence_outcome answer(struct sequence *sequence)
 				merge_is_too_long(modify->fetch.merge, 0)
 					? "passes the limit of a message"
 					: "can no longer be completed: the array was rewritten "
-					  "meanwhile");
+					  "meanwhile, or overflow documents are missing (then "
+					  "'spillway verify' names the document)");
 	}
 	writer_close(out, body);
 	message_end(out, 0);
