@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import struct
 import subprocess
@@ -156,6 +157,28 @@ def test_top_shows_rates_until_q(busy):
     assert max(map(len, lines)) <= 100
     os.write(terminal.end, b"q")
     terminal.close()
+
+
+def test_top_in_tmux(busy, tmp_path):
+    """A terminal that people use: it draws what top sends, and what was there before comes back."""
+    tmux = ["tmux", "-S", str(tmp_path / "socket"), "-f", os.devnull]
+
+    def pane():
+        return subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, timeout=60,
+                              check=True).stdout
+
+    subprocess.run([*tmux, "new-session", "-d", "-x", "100", "-y", "40", "env PS1=before: sh"], timeout=60, check=True)
+    try:
+        wait_for(lambda: "before:" in pane(), "a shell")
+        subprocess.run([*tmux, "send-keys", shlex.join(arguments(busy, "top")), "Enter"], timeout=60, check=True)
+        rates = r"Spillway \S+, pid \d+, up .*VERDICT +RULE +A SECOND +MEAN MS.*book-sales"
+        wait_for(lambda: re.match(rates, pane(), re.S), "top in the pane")
+        subprocess.run([*tmux, "resize-window", "-x", "60", "-y", "12"], timeout=60, check=True)
+        wait_for(lambda: re.match(r"Spillway .{1,51}\n.*mover  ", pane(), re.S), "a screen that fits")
+        subprocess.run([*tmux, "send-keys", "q"], timeout=60, check=True)
+        wait_for(lambda: "VERDICT" not in pane() and "before:" in pane(), "the shell's screen")
+    finally:
+        subprocess.run([*tmux, "kill-server"], timeout=60, check=False)
 
 
 def test_an_interrupt_gives_the_terminal_back(busy):
