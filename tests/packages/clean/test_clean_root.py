@@ -8,7 +8,7 @@ import pytest
 
 from packages.tools import build_deb, run
 from support.cluster import Cluster
-from support.process import new_folder, remove_folder, wait_for
+from support.process import adopt_orphans, new_folder, remove_folder, wait_for
 from support.spillway import Spillway
 
 FILE = "/etc/spillway/spillway.yaml"
@@ -121,6 +121,36 @@ def test_it_serves_mongosh(root, cluster, spillway):
     assert "landlock" not in spillway.said() and "root" not in spillway.said()
     assert spillway.stop() == 0
     spillway.start()
+
+
+# What is asked of each command, in an order in which an operator may ask; the exit code, and words of what it says.
+COMMANDS = [
+    (("status",), 0, "SPILLED"),
+    (("suggest",), 1, ""),
+    (("explain", '{"find": "sales", "filter": {"_id": 1}}', "--db", "shop"), 0, "outliers in its reply"),
+    (("explain", '{"find": "sales", "filter": {"_id": 1}}', "--db", "shop", "--live"), 0, "outliers in its reply"),
+    (("pause", "sales"), 0, "paused"),
+    (("resume",), 0, "goes on"),
+    (("reload",), 0, "holds from now on"),
+    (("verify", "--rule", "sales"), 0, "spilled 1"),
+    (("migrate", "--rule", "sales"), 0, "nothing was written"),
+    (("migrate", "--rule", "sales", "--execute"), 0, "documents 0"),
+    (("undo", "--rule", "sales"), 0, "documents 1"),
+]
+
+
+def test_every_command_works(root, cluster, spillway):
+    adopt_orphans()
+    direct = cluster.client()["shop"]
+    mongosh(spillway.port, PUSH)
+    wait_for(lambda: len(direct["sales"].find_one({"_id": 1})["buyers"]) == 3, "the tail to move")
+    for (name, *words), code, said in COMMANDS:
+        assert said in root.call("spillway", name, *words, "--config", FILE, options=AS_SPILLWAY, code=code), name
+    assert "serves from now on" in root.call("spillway", "upgrade", "--config", FILE, options=AS_SPILLWAY)
+    assert spillway.upgraded().wait(30) == 0
+    uri = f"mongodb://127.0.0.1:{spillway.port}/?replicaSet=rs0"
+    assert "buyers" in root.call("spillway", "analyze", uri, "shop.sales", options=AS_SPILLWAY)
+    assert "needs a terminal" in root.call("spillway", "top", "--config", FILE, options=AS_SPILLWAY, code=2)
 
 
 def test_an_upgrade_keeps_the_file(root, deb):
