@@ -24,7 +24,7 @@ static const char style[] =
 	"vertical-align: top; overflow-wrap: anywhere }"
 	"td:first-child { min-width: 7em } th { overflow-wrap: normal } "
 	"td.n, th.n { text-align: right } td.n { white-space: nowrap; overflow-wrap: normal } "
-	".bad { color: #a40000; font-weight: bold } .good { color: #2a7a2a }"
+	"pre { overflow: auto } .bad { color: #a40000; font-weight: bold } .good { color: #2a7a2a }"
 	"@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } "
 	"th, td { border-color: #444 } .bad { color: #ff8080 } .good { color: #7fd07f } "
 	"a { color: #8cb4ff } }";

@@ -8,6 +8,7 @@
 #include "rules/rule/text.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define MILLION 1000000
 #define SHOWN_MOST 10
@@ -34,6 +35,15 @@ static int64_t element_bytes(const struct sketch_array *array)
 	return array->elements > 0 ? array->bytes / array->elements : 0;
 }
 
+/* A text that ends with NUL; empty if there is no rule to suggest. */
+static void suggest_rule(struct buffer *rule, const struct status *status,
+			 const struct sketch_array *array)
+{
+	if (is_outlier(status, array) && rule_text_can_name(array->namespace))
+		rule_text_write(rule, array->namespace, array->array, THRESHOLD);
+	buffer_append(rule, "", 1);
+}
+
 static void write_array(struct buffer *out, const char *name, const struct status *status,
 			const struct sketch_array *array)
 {
@@ -50,11 +60,9 @@ static void write_array(struct buffer *out, const char *name, const struct statu
 	for (size_t i = 0; i < GROWN_SHOWN && sketch_grown(array, i) > 0; i++)
 		writer_int64(out, writer_index(index, i), sketch_grown(array, i));
 	writer_close(out, list);
-	if (is_outlier(status, array) && rule_text_can_name(array->namespace)) {
-		rule_text_write(&rule, array->namespace, array->array, THRESHOLD);
-		buffer_append(&rule, "", 1);
+	suggest_rule(&rule, status, array);
+	if (rule.length > 1)
 		json_write_text(out, "rule", (const char *)rule.data);
-	}
 	writer_close(out, document);
 }
 
@@ -109,6 +117,29 @@ static void show_array(struct buffer *out, const struct status *status,
 		    element_bytes(array));
 }
 
+/* `text` is cut into its lines. */
+static void show_lines(struct buffer *out, char *text)
+{
+	for (char *end; (end = strchr(text, '\n')); text = end + 1) {
+		*end = '\0';
+		markup_text(out, text);
+		text_append(out, "\n");
+	}
+}
+
+static void show_rules(struct buffer *out, const struct status *status, const struct sketch *sketch)
+{
+	text_append(out, "<p>Rules to paste; <code>spillway analyze</code> finds the threshold "
+			 "that fits:</p>\n<pre>");
+	for (size_t i = 0; i < SHOWN_MOST && sketch->arrays[i].namespace; i++) {
+		auto_buffer struct buffer rule = {0};
+
+		suggest_rule(&rule, status, &sketch->arrays[i]);
+		show_lines(out, (char *)rule.data);
+	}
+	text_append(out, "</pre>\n");
+}
+
 void status_show_suggestions(struct buffer *out, const struct status *status)
 {
 	auto_free struct sketch *sketch = collect(status);
@@ -123,8 +154,9 @@ void status_show_suggestions(struct buffer *out, const struct status *status)
 			show_array(out, status, &sketch->arrays[i]);
 		text_append(out,
 			    "</table>\n<p>Estimated from a sample, of %" PRId64
-			    " s. <a href=\"/suggestions\">Rules to paste</a></p>\n",
+			    " s. <a href=\"/suggestions\">As JSON</a></p>\n",
 			    observers_seconds(status->observers));
+		show_rules(out, status, sketch);
 	}
 	sketch_fini(sketch);
 }

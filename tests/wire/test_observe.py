@@ -83,6 +83,7 @@ def test_suggest_prints_rules_to_paste(observing, tmp_path):
     checked = subprocess.run([observing.spillway.command[0], "check", "--config", file], capture_output=True,
                              text=True, timeout=60, check=False)
     assert checked.returncode == 3, "the file is right, the server is not there:\n" + checked.stdout
+    assert '    namespace: &quot;shop.told&quot;\n' in observing.spillway.admin("/")[1]
     assert json.loads(suggest(observing.spillway, "--json").stdout)["sample"] == 1
 
 
