@@ -38,10 +38,20 @@ static void take_orphan(void *context, struct bytes batch)
 		orphans->dead++;
 }
 
-/* True when the document is there: the walk over documents has judged its overflow, unless nothing
- * but the overflow spoke of it. */
+static void report_garbage(struct job *job, const struct mover_target *target,
+			   const struct element *link, int64_t batches, bool there)
+{
+	auto_free char *name = (there ? verify_main_name : verify_overflow_name)(target);
+	char detail[64];
+
+	snprintf(detail, sizeof(detail), "%lld batches", (long long)batches);
+	job_report_add(&job->report, &verify_kinds[there ? VERIFY_GARBAGE : VERIFY_ORPHANS], name,
+		       link, detail);
+}
+
+/* `there`: the document is, and says nothing of it, as behind a fold. */
 static enum link_result look_at_orphan(struct job *job, struct mover_target *target,
-				       const struct element *link)
+				       const struct element *link, bool there)
 {
 	struct orphans orphans = {.young_from = (int64_t)time(NULL) -
 						target->rule->gc_delay_ms / 1000 - 1};
@@ -64,8 +74,7 @@ static enum link_result look_at_orphan(struct job *job, struct mover_target *tar
 		verify_keep_garbage(job->context, link);
 		return LINK_DONE;
 	}
-	snprintf(detail, sizeof(detail), "%lld batches", (long long)orphans.dead);
-	job_report_add(&job->report, &verify_kinds[VERIFY_ORPHANS], name, link, detail);
+	report_garbage(job, target, link, orphans.dead, there);
 	return LINK_DONE;
 }
 
@@ -85,13 +94,13 @@ static enum link_result verify_orphan(struct job *job, struct mover_target *targ
 	struct bytes main;
 	uint8_t *image;
 	enum link_result result = verify_look(job, target, &link, &verify, &image, &main);
-	bool judged = result == LINK_DONE && image && is_overflow_of(&verify.plan.id, &link) &&
-		      (verify.plan.kind != PLAN_REST || verify.plan.generation.data ||
-		       flag_stands(target->rule, main));
+	bool there = result == LINK_DONE && image && is_overflow_of(&verify.plan.id, &link);
+	bool judged = there && (verify.plan.kind != PLAN_REST || verify.plan.generation.data ||
+				flag_stands(target->rule, main));
 
 	verify_document_fini(&verify);
 	bson_free(image);
-	return result == LINK_DONE && !judged ? look_at_orphan(job, target, &link) : result;
+	return result == LINK_DONE && !judged ? look_at_orphan(job, target, &link, there) : result;
 }
 
 must_check enum link_result verify_overflow_walk(struct job *job, struct mover_target *target)

@@ -151,6 +151,16 @@ def test_each_finding_is_told_and_mended_or_left(operator, shop, name):
         assert not verify(shop.client, RULE)
 
 
+def test_garbage_of_a_document_that_is_there_is_no_orphan(operator, shop):
+    """Its array was taken back into it: nothing in it speaks of the overflow."""
+    dead(shop, OLD, "ordinary")
+    dead(shop, ObjectId("500000000000000000000001"), "nobody")
+    told = {each["name"]: [(one["namespace"], one["_id"]) for one in each["examples"]]
+            for each in operator.run("verify", code=1)["findings"]}
+    assert told == {"garbage-replaced": [("shop.books", "ordinary")],
+                    "garbage-without-document": [("shop.tails", "nobody")]}
+
+
 KEYS = [("book", 1), ("_spill.i", 1)]
 
 
