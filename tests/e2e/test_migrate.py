@@ -152,7 +152,7 @@ def on_a_terminal(command):
 def test_progress_moves_within_a_page(operator, shop):
     shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(60))
     said = on_a_terminal(operator.command("migrate", "--execute", "--rate", "30"))
-    looked = [int(each) for each in re.findall(rb"(\d+) of about 60 documents looked at", said)]
+    looked = [int(each) for each in re.findall(rb"(\d+) of about 60 documents \(\d+ %\) looked at", said)]
     assert any(0 < each < 60 for each in looked) and looked == sorted(looked) and b"s to go" in said
 
 
@@ -162,7 +162,7 @@ def test_progress_on_a_terminal_is_true_and_says_what_it_waits_for(cluster, shop
         operator.run("migrate", "--execute", code=0)
         said = on_a_terminal(operator.command("undo", "--execute"))
     assert b"waiting 2 s" in said and b"(gc_delay)" in said
-    shown = re.findall(rb"(\d+) of about (\d+) documents looked at", said)
+    shown = re.findall(rb"(\d+) of about (\d+) documents \(\d+ %\) looked at", said)
     assert shown and all(int(looked) <= int(total) == 1 for looked, total in shown)
     assert b"lag 0 ms" in said
 
