@@ -1,8 +1,7 @@
 /* Tests proxy/crowd/turns.c. */
+#include "tests/unit/unit.h"
+
 #include "proxy/crowd/turns.h"
-
-#include <criterion/criterion.h>
-
 #define NOW 1000000
 
 static uint64_t take(struct turns *turns, enum turns_kind kind, size_t count, uint64_t now)
