@@ -139,18 +139,6 @@ static bool events_have_hidden(const struct ruled_namespace *namespace)
 	return false;
 }
 
-static bool hides_any(const struct ruled_namespace *namespace)
-{
-	for (size_t i = 0; i < namespace->target_count; i++) {
-		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
-
-		for (size_t j = 0; j < NAME_FIELDS; j++)
-			if (hidden.fields[j])
-				return true;
-	}
-	return false;
-}
-
 /* `before`: of what came to the stage. */
 static enum computed behind(const struct element *stage, enum computed before,
 			    const struct ruled_namespace *namespace)
@@ -184,7 +172,7 @@ enum computed computed_of(struct bytes pipeline, const struct ruled_namespace *n
 	struct element document, stage;
 	struct cursor stages;
 
-	if (!hides_any(namespace) || !cursor_open(&stages, pipeline))
+	if (!name_hides_any(namespace) || !cursor_open(&stages, pipeline))
 		return COMPUTED_APART;
 	while (cursor_next(&stages, &document) == CURSOR_ELEMENT) {
 		if (!element_only_field(&document, &stage))

@@ -171,7 +171,7 @@ static bool has_hidden_part(struct bytes path, const struct ruled_namespace *nam
 	return false;
 }
 
-static bool hides(const struct ruled_namespace *namespace)
+bool name_hides_any(const struct ruled_namespace *namespace)
 {
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
@@ -203,7 +203,7 @@ bool name_hidden_occurs(struct bytes pipeline, const struct ruled_namespace *nam
 {
 	const struct element all = {.type = BSON_BYTE_ARRAY, .value = pipeline};
 
-	return hides(namespace) && name_is_said(&all, namespace, has_hidden_part);
+	return name_hides_any(namespace) && name_is_said(&all, namespace, has_hidden_part);
 }
 
 bool name_is_other(struct bytes path, const struct ruled_namespace *namespace)

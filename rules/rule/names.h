@@ -48,6 +48,7 @@ struct name_hidden {
 	const char *fields[NAME_FIELDS];
 };
 struct name_hidden name_hidden(const struct rule *rule);
+bool name_hides_any(const struct ruled_namespace *namespace);
 /* Some field's name at any depth of the document or array, or some text, which may name a field
  * too, is meant; also where that can't be told. */
 bool name_is_said(const struct element *within, const struct ruled_namespace *namespace,
