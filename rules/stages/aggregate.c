@@ -75,7 +75,7 @@ static bool shows_names_only(const struct command *command, const struct probe *
 	       !aggregate_has(&command->fields[FIELD_SORT]);
 }
 
-static struct reassembly reassembly_of(const struct pipeline *pipeline)
+static struct reassembly reassembly_of(struct pipeline *pipeline)
 {
 	struct reassembly how = foreign_reassembly(&pipeline->foreign, pipeline->namespace);
 

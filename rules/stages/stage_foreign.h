@@ -13,6 +13,8 @@
 #include "rules/rule/names.h"
 #include "rules/stages/match_stands.h"
 
+#define FOREIGN_HIDING 4
+
 /* Where foreign namespaces are looked up. */
 struct foreign {
 	struct namespace_cache *cache;
@@ -30,17 +32,42 @@ struct foreign {
 	const struct ruled_namespace *whole;
 	const struct ruled_namespace *united; /* whose documents a $unionWith has added last */
 	enum match_stands stands;             /* of the top level: for the next stage */
+	/* The namespaces that came first, and whether the pipeline names one of their hidden
+	 * fields: a pipeline of many joins is not walked through for each. */
+	struct {
+		const struct ruled_namespace *namespace;
+		bool named;
+	} hiding[FOREIGN_HIDING];
+	size_t hiding_count;
 };
 
+/* Of further namespaces it is taken for granted, which costs mongod a stage. */
+static inline bool foreign_names_hidden(struct foreign *foreign,
+					const struct ruled_namespace *namespace)
+{
+	bool named;
+
+	if (foreign->pipeline.length == 0)
+		return false;
+	for (size_t i = 0; i < foreign->hiding_count; i++)
+		if (foreign->hiding[i].namespace == namespace)
+			return foreign->hiding[i].named;
+	if (foreign->hiding_count == FOREIGN_HIDING)
+		return name_hides_any(namespace);
+	named = name_hidden_occurs(foreign->pipeline, namespace);
+	foreign->hiding[foreign->hiding_count].namespace = namespace;
+	foreign->hiding[foreign->hiding_count++].named = named;
+	return named;
+}
+
 /* How documents of the namespace are put together. */
-static inline struct reassembly foreign_reassembly(const struct foreign *foreign,
+static inline struct reassembly foreign_reassembly(struct foreign *foreign,
 						   const struct ruled_namespace *namespace)
 {
 	return (struct reassembly){
 		REASSEMBLE_WHOLE,
 		.strict = foreign->strict,
-		.sets_hidden = foreign->pipeline.length > 0 &&
-			       name_hidden_occurs(foreign->pipeline, namespace),
+		.sets_hidden = foreign_names_hidden(foreign, namespace),
 		.damage = foreign->damage,
 	};
 }

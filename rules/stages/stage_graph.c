@@ -27,7 +27,7 @@ struct graph {
 	struct element fields[GRAPH_FIELDS];
 	const struct ruled_namespace *namespace;
 	bool clear; /* none of them stands twice */
-	const struct foreign *foreign;
+	struct foreign *foreign;
 };
 
 static void take_field(struct graph *graph, const struct element *field)
@@ -40,8 +40,7 @@ static void take_field(struct graph *graph, const struct element *field)
 	}
 }
 
-static bool graph_of(const struct foreign *foreign, const struct element *stage,
-		     struct graph *graph)
+static bool graph_of(struct foreign *foreign, const struct element *stage, struct graph *graph)
 {
 	struct bytes collection;
 	struct element field;
