@@ -1,9 +1,6 @@
 """`spillway migrate`: the outliers that are there already, moved while applications go on."""
 
-import contextlib
 import json
-import os
-import pty
 import re
 import signal
 import subprocess
@@ -16,7 +13,7 @@ from bson.raw_bson import RawBSONDocument
 
 from support import outliers
 from support.layouts import close_cursors
-from support.operate import RULE, Operator, found, generation
+from support.operate import RULE, Operator, found, generation, on_a_terminal
 from support.process import free_port, wait_for
 from support.spillway import QuotedText, Spillway, program
 from support.verify import verify
@@ -136,35 +133,24 @@ def test_a_rule_that_is_not_there_has_a_report(operator):
     assert said["error"].endswith("has no rule 'none'") and said["error"] in run.stderr
 
 
-def on_a_terminal(command):
-    """What it says there."""
-    ours, its = pty.openpty()
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=its)
-    os.close(its)
-    said = b""
-    with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:  # it ends with an error
-        while more := terminal.read(4096):
-            said += more
-    assert running.wait(60) == 0
-    return said
-
-
 def test_progress_moves_within_a_page(operator, shop):
     shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(60))
-    said = on_a_terminal(operator.command("migrate", "--execute", "--rate", "30"))
-    looked = [int(each) for each in re.findall(rb"(\d+) of about 60 documents \(\d+ %\) looked at", said)]
-    assert any(0 < each < 60 for each in looked) and looked == sorted(looked) and b"s to go" in said
+    code, said = on_a_terminal(operator.command("migrate", "--execute", "--rate", "30"))
+    assert code == 0
+    looked = [int(each) for each in re.findall(r"(\d+) of about 60 documents \(\d+ %\) looked at", said)]
+    assert any(0 < each < 60 for each in looked) and looked == sorted(looked) and "s to go" in said
 
 
 def test_progress_on_a_terminal_is_true_and_says_what_it_waits_for(cluster, shop):
     shop.books.insert_one({"_id": 1, "list": list(range(9))})
     with Operator(cluster, [{**RULE, "gc_delay": "1500ms"}]) as operator:
         operator.run("migrate", "--execute", code=0)
-        said = on_a_terminal(operator.command("undo", "--execute"))
-    assert b"waiting 2 s" in said and b"(gc_delay)" in said
-    shown = re.findall(rb"(\d+) of about (\d+) documents \(\d+ %\) looked at", said)
+        code, said = on_a_terminal(operator.command("undo", "--execute"))
+    assert code == 0
+    assert "waiting 2 s" in said and "(gc_delay)" in said
+    shown = re.findall(r"(\d+) of about (\d+) documents \(\d+ %\) looked at", said)
     assert shown and all(int(looked) <= int(total) == 1 for looked, total in shown)
-    assert b"lag 0 ms" in said
+    assert "lag 0 ms" in said
 
 
 @pytest.mark.parametrize("options", [["migrate", "--rate", "99999999999999999999"],

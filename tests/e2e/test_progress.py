@@ -1,14 +1,11 @@
 """On a terminal, commands that take long show how far they are: counts, a share, and the time that is left."""
 
-import os
-import pty
 import re
-import subprocess
 
 import pytest
 
 from support.cluster import Cluster
-from support.operate import Operator
+from support.operate import Operator, on_a_terminal
 from support.spillway import program
 
 RULE = {
@@ -35,32 +32,16 @@ def operator(cluster):
         yield made
 
 
-def shown(*words):
-    """Exit code, and what the terminal was told on standard error."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=theirs) as running:
-        os.close(theirs)
-        said = b""
-        try:
-            while part := os.read(ours, 4096):
-                said += part
-        except OSError:  # the command has closed its end
-            pass
-        running.wait(timeout=60)
-    os.close(ours)
-    return running.returncode, said.decode()
-
-
 @pytest.mark.parametrize("name", ["migrate", "undo"])
 def test_a_walk_tells_how_far_it_is(operator, name):
-    code, said = shown(*operator.command(name, "--execute"), "--rate", "100")
+    code, said = on_a_terminal([*operator.command(name, "--execute"), "--rate", "100"])
     assert code == 0, said
     assert re.search(WALK, said), said
     assert "\x1b[3" not in said  # no colours: NO_COLOR has nothing to change
 
 
 def test_check_tells_how_many_collections_are_left(operator):
-    code, said = shown(program(), "check", "--config", str(operator.file))
+    code, said = on_a_terminal([program(), "check", "--config", str(operator.file)])
     assert code in (0, 1), said
     assert re.search(r"'shop': \d+ of \d+ collections \(\d+ %\) looked at, \d+ s to go", said), said
     assert said.endswith("\r\x1b[K"), said

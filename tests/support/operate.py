@@ -1,6 +1,9 @@
 """The operator's commands in tests: runs them, and writes documents in a rule's layout by hand."""
 
+import contextlib
 import json
+import os
+import pty
 import subprocess
 
 from bson.binary import Binary
@@ -11,6 +14,18 @@ from support.spillway import program, yaml
 RULE = {"name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "gc_delay": "0s",
         "flag": {"field": "outlier", "value": True},
         "overflow": {"collection": "tails", "link": "book", "array": "part", "batch": {"size": 4}}}
+
+
+def on_a_terminal(command):
+    """Exit code, and what the terminal was told on standard error."""
+    ours, theirs = pty.openpty()
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:  # it ends with an error
+        while more := terminal.read(4096):
+            said += more
+    return running.wait(60), said.decode()
 
 
 class Operator:
