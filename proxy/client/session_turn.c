@@ -1,5 +1,5 @@
-/* Who has not signed in says hello and tries to sign in as often as any driver does, and no more
- * often: each such request costs Spillway and the server more than its sender. */
+/* Who has not signed in and says hello or tries to sign in, and who is refused, is answered and
+ * then waits where there are too many: each such request costs more than its sender. */
 #include "proxy/client/session.h"
 
 /* A driver signs in by some five requests. Its monitor asks every 500 ms at most. */
