@@ -24,7 +24,8 @@
 #define PAGE_FAST_MS 25
 #define PAGE_SLOW_MS 100
 #define RESTS 3
-#define RESTS_LOOKING 9 /* while whole documents are looked at: clients feel that most */
+#define RESTS_MOVING 9   /* while outliers are looked for that are to be moved */
+#define RESTS_LOOKING 49 /* while all documents are looked at: more shows in clients' p99 */
 #define REST_MOST_MS 2000
 #define HELD_MS 500
 #define QUEUE_MOST_MS 10000
@@ -268,8 +269,7 @@ static enum link_result refit_all(struct sweeping *sweeping)
 		id_pages_fini(&pages);
 	if (sweeping->refitted > 0)
 		log_info("4011 mover: '%s.%s': %zu documents were spilled under another threshold; "
-			 "they "
-			 "are brought to the rule's",
+			 "they are brought to the rule's",
 			 target->database, target->collection, sweeping->refitted);
 	atomic_store(&target->sweep.refitted,
 		     result == LINK_DONE && wanted && whole && pages.ended && sweeping->busy == 0);
@@ -562,7 +562,8 @@ static struct sweeping sweeping_of(struct mover *mover, struct link *link,
 				 .link = link,
 				 .target = target,
 				 .page = PAGE_FIRST,
-				 .rests = RESTS_LOOKING,
+				 .rests = target->rule->moves_existing ? RESTS_MOVING
+								       : RESTS_LOOKING,
 				 .began = clock_now(),
 				 .open = target->owner == OWNER_OPEN,
 				 .turn = atomic_load(&target->reload.turn)};
