@@ -48,6 +48,13 @@ def left(client):
     return list(client.admin.aggregate(stages))
 
 
+@pytest.fixture(autouse=True)
+def no_cursors(shop):
+    """What a failed test has left is none of the next one's."""
+    for each in left(shop.client):
+        shop.client.shop.command({"killCursors": "books", "cursors": [each["cursor"]["cursorId"]]})
+
+
 def fill(books):
     """The _ids of all take three batches: 101 documents, 16 MB, the rest."""
     books.insert_many({"_id": f"{i:060000}", "list": list(range(9))} for i in range(450))
