@@ -437,7 +437,7 @@ static enum sequence_outcome begin(struct sequence *sequence)
 {
 	if (stream_has_stages(sequence))
 		return stream_ask_pipeline(sequence);
-	if (stream_has_images(sequence))
+	if (stream_has_images(sequence) || stream_leaves_out(sequence))
 		return stream_open_marked(sequence);
 	sequence->step = STREAM_ASKED;
 	if (!(sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED))

@@ -196,6 +196,9 @@ enum sequence_outcome stream_write_reply(struct sequence *sequence);
 bool stream_has_stages(const struct sequence *sequence);
 /* Its events have documents of their time. */
 bool stream_has_images(const struct sequence *sequence);
+/* It is one of a database or the cluster whose documents have to be there: mongod leaves out events
+ * of overflow. */
+bool stream_leaves_out(const struct sequence *sequence);
 /* Asks mongod whether it takes the client's pipeline; then the stream is opened without its stages,
  * which each event carries as these fields. */
 #define STREAM_STAGES NAME_STATE "/stages"

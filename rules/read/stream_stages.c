@@ -6,6 +6,7 @@
 #include "rules/read/stream.h"
 
 #include "protocol/writer.h"
+#include "rules/rule/overflow_names.h"
 
 #define MODIFIED \
 	"Encountered an event whose _id field, which contains the resume token, was modified by " \
@@ -34,16 +35,44 @@ bool stream_has_stages(const struct sequence *sequence)
 	       cursor_next(&stages, &stage) == CURSOR_ELEMENT;
 }
 
-bool stream_has_images(const struct sequence *sequence)
+static bool find_option(const struct sequence *sequence, const char *name, struct bytes *word)
 {
 	struct element document, options;
 	struct cursor stages;
-	struct bytes word;
 
 	return open_stages(sequence, &stages, &document) &&
 	       element_only_field(&document, &options) && options.type == BSON_BYTE_DOCUMENT &&
-	       document_find_string(options.value, "fullDocument", &word) &&
+	       document_find_string(options.value, name, word);
+}
+
+bool stream_has_images(const struct sequence *sequence)
+{
+	struct bytes word;
+
+	return find_option(sequence, "fullDocument", &word) &&
 	       (bytes_are(word, "whenAvailable") || bytes_are(word, "required"));
+}
+
+static bool requires(const struct sequence *sequence, const char *name)
+{
+	struct bytes word;
+
+	return find_option(sequence, name, &word) && bytes_are(word, "required");
+}
+
+/* Overflow collections have no images: mongod must leave their events out before it looks for
+ * them. A rule that shows what is stored shows its overflow, too. */
+bool stream_leaves_out(const struct sequence *sequence)
+{
+	const struct rule_set *rules = namespace_cache_rules(sequence->match.cache);
+
+	if (sequence->match.namespace ||
+	    !(requires(sequence, "fullDocument") || requires(sequence, "fullDocumentBeforeChange")))
+		return false;
+	for (size_t i = 0; i < rule_set_count(rules); i++)
+		if (rule_set_at(rules, i)->streams != RULE_STREAMS_EXACT)
+			return false;
+	return true;
 }
 
 static bool edit_batch(void *context, struct buffer *out, const struct element *field)
@@ -129,6 +158,34 @@ static void write_collation(struct buffer *out, const char *name, const void *co
 		template_write(out, name, "{$literal: @collation}", fill("collation", collation));
 }
 
+static void splice_names(struct buffer *out, size_t *place, const void *context)
+{
+	const struct sequence *sequence = context;
+
+	overflow_names_splice_events(out, place, namespace_cache_rules(sequence->match.cache));
+}
+
+static void splice_stages(struct buffer *out, size_t *place, const void *context)
+{
+	const struct sequence *sequence = context;
+	char index[12];
+
+	if (stream_leaves_out(sequence))
+		template_write(out, writer_index(index, (*place)++),
+			       "{$match: {$and: [{'ns.db': {$not: {$regex: '^spillway\\z'}}}, "
+			       "..@names]}}",
+			       fill_spliced("names", splice_names, sequence));
+	if (stream_has_stages(sequence) || stream_has_images(sequence))
+		template_write(out, writer_index(index, (*place)++),
+			       "{$set: {'" STREAM_STAGES "': @others, '" STREAM_LET
+			       "': @variables, '" STREAM_COLLATION
+			       "': @collation, '" STREAM_IMAGE_MARK "': @images}}",
+			       fill_with("others", write_others, sequence),
+			       fill_with("variables", write_variables, sequence),
+			       fill_with("collation", write_collation, sequence),
+			       fill_with("images", write_images, sequence));
+}
+
 static bool edit_pipeline(void *context, struct buffer *out, const struct element *field)
 {
 	const struct sequence *sequence = context;
@@ -137,14 +194,8 @@ static bool edit_pipeline(void *context, struct buffer *out, const struct elemen
 
 	if (!element_is(field, "pipeline") || !open_stages(sequence, &stages, &first))
 		return false;
-	template_write(out, "pipeline",
-		       "[@first, {$set: {'" STREAM_STAGES "': @others, '" STREAM_LET
-		       "': @variables, '" STREAM_COLLATION "': @collation, '" STREAM_IMAGE_MARK
-		       "': @images}}]",
-		       fill("first", &first), fill_with("others", write_others, sequence),
-		       fill_with("variables", write_variables, sequence),
-		       fill_with("collation", write_collation, sequence),
-		       fill_with("images", write_images, sequence));
+	template_write(out, "pipeline", "[@first, ..@stages]", fill("first", &first),
+		       fill_spliced("stages", splice_stages, sequence));
 	return true;
 }
 

@@ -103,3 +103,42 @@ void overflow_names_splice(struct buffer *out, size_t *place, const struct rule_
 			append_condition(out, place, set, database, name);
 	}
 }
+
+static void append_other(struct buffer *out, size_t *place, const char *field, const char *pattern)
+{
+	char index[12];
+	size_t other = writer_open_document(out, writer_index(index, (*place)++));
+	size_t condition = writer_open_document(out, field),
+	       not = writer_open_document(out, "$not");
+
+	write_pattern(out, pattern);
+	writer_close(out, not );
+	writer_close(out, condition);
+	writer_close(out, other);
+}
+
+/* Regular expressions, which no collation concerns. (mongod 6.0 fails at a $nor of them.) */
+static void append_event_condition(struct buffer *out, size_t *place, const char *database,
+				   const char *collection)
+{
+	char index[12];
+	size_t condition = writer_open_document(out, writer_index(index, (*place)++));
+	size_t either = writer_open_array(out, "$or"), others = 0;
+
+	append_other(out, &others, "ns.db", database);
+	append_other(out, &others, "ns.coll", collection);
+	writer_close(out, either);
+	writer_close(out, condition);
+}
+
+void overflow_names_splice_events(struct buffer *out, size_t *place, const struct rule_set *set)
+{
+	for (size_t i = 0; i < rule_set_count(set); i++) {
+		const struct rule *rule = rule_set_at(set, i);
+		auto_free char *name = name_of(rule);
+
+		append_event_condition(
+			out, place,
+			rule->overflow.database ? rule->overflow.database : rule->database, name);
+	}
+}

@@ -13,3 +13,6 @@ bool overflow_names_hide(const struct rule_set *set, struct bytes database,
  * of them is left out. Of a view none is met. */
 void overflow_names_splice(struct buffer *out, size_t *place, const struct rule_set *set,
 			   struct bytes database);
+/* The same for events of change streams, the other way round: an event that meets all of them is
+ * none of an overflow collection, listed or not. */
+void overflow_names_splice_events(struct buffer *out, size_t *place, const struct rule_set *set);

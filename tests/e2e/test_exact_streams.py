@@ -148,6 +148,38 @@ def test_images_of_the_time_of_the_event_are_whole(client, direct, name, piped):
     assert len([event for event in want if "fullDocumentBeforeChange" in event]) == 4
 
 
+@pytest.mark.parametrize("piped", [False, True], ids=["bare", "piped"])
+@pytest.mark.parametrize("options", [{"full_document": "required"}, {"full_document_before_change": "required"}], ids=[
+    "behind it", "before it"])
+@pytest.mark.parametrize("cluster_wide", [False, True], ids=["database", "cluster"])
+def test_a_wide_stream_that_requires_images_goes_on_behind_a_move(client, direct, cluster_wide, options, piped):
+    """Overflow has no images, so mongod may not see its events. A name that a collation takes for it is another's."""
+    pipeline = [{"$set": {"seen": True}}] if piped else []
+    names = ["collected", "COLLECTED_MORE", "collected_more2"]
+    for database in (client.shop, direct.reference):
+        for name in names:
+            database.drop_collection(name)
+            database.create_collection(name, changeStreamPreAndPostImages={"enabled": True})
+    twins = Twins(client, direct, "collected", "f")
+    through, straight = client if cluster_wide else client.shop, direct.reference
+    options = {**options, "collation": {"locale": "en", "strength": 1}}
+    with through.watch(pipeline, **options) as through, straight.watch(pipeline, **options) as straight:
+        twins.both(lambda collection: collection.insert_one({"_id": 1, "f": list(range(9))}))
+        twins.at_rest()
+        for name in names[1:]:
+            twins.both(lambda collection, n=name: collection.database[n].insert_one({"_id": 1, "f": [1]}))
+        for update in ({"$push": {"f": 100}}, {"$set": {"f.5": "set"}}):
+            twins.both(lambda collection, u=update: collection.update_one({"_id": 1}, u))
+            twins.at_rest()
+        twins.both(lambda collection: collection.delete_one({"_id": 1}))
+        twins.both(lambda collection: collection.insert_one({"_id": "end 1"}))
+        got, want = [[{"coll": event["ns"]["coll"], **bare(event)} for event in until(stream, "end 1", whole=True)]
+                     for stream in (through, straight)]
+    assert got == want
+    assert [event["coll"] for event in want if event["operationType"] == "insert"] == names
+    assert [event["operationType"] for event in want][-3:] == ["update", "update", "delete"]
+
+
 @pytest.mark.parametrize("size", [1, 2, 100])
 def test_a_batch_may_begin_inside_a_transaction(twins, size):
     """The first push goes behind the overflow; then the array is folded back."""

@@ -74,3 +74,36 @@ Test(overflow_names, patterns_become_regular_expressions)
 	expect_text("tails", "1.name.$regex", "\\A(?!system\\.).*\\z");
 	config_free(config);
 }
+
+/* The regular expression in condition `number` on this field, the `place`th one of its $or. */
+static void expect_other(struct bytes conditions, const char *number, const char *place,
+			 const char *field, const char *expected)
+{
+	const char *const names[] = {number, "$or", place, field, "$not"};
+	struct bytes text, at = conditions;
+	struct element inner;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+		cr_assert(document_find(at, names[i], &inner), "%s", names[i]);
+		at = inner.value;
+	}
+	cr_assert(document_find_string(at, "$regex", &text));
+	cr_assert(bytes_are(text, expected), "%.*s", (int)text.length, (const char *)text.data);
+}
+
+Test(overflow_names, events_of_overflow_fail_a_condition)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), place = 0;
+
+	open_rules();
+	overflow_names_splice_events(&out, &place, config->rules);
+	writer_close(&out, start);
+	cr_assert_eq(place, 4);
+	expect_other(buffer_view(&out), "0", "0", "ns.db", "\\A(?!system\\.)shop\\z");
+	expect_other(buffer_view(&out), "0", "1", "ns.coll", "\\A(?!system\\.)books\\+1\\z");
+	expect_other(buffer_view(&out), "2", "0", "ns.db", "\\A(?!system\\.)tails\\z");
+	expect_other(buffer_view(&out), "2", "1", "ns.coll", "\\A(?!system\\.).*\\z");
+	expect_other(buffer_view(&out), "3", "1", "ns.coll", "\\A(?!system\\.)seen\\_more\\z");
+	config_free(config);
+}
