@@ -97,19 +97,22 @@ static enum sequence_outcome ask_more(struct sequence *sequence, int64_t id)
 	return sequence_send_command(sequence, body);
 }
 
-/* Which documents have to be there before the first event. */
+/* Which documents have to be there before the first event that needs states. One that an event in
+ * front of that has inserted has none: no such event makes one. */
 static void note_wanted(struct stream *stream)
 {
 	for (size_t i = 0; i < stream->knowledge.count; i++)
 		stream->knowledge.list[i].met = stream->knowledge.list[i].wanted = false;
-	for (size_t i = stream->from; i < stream->count; i++) {
+	for (size_t i = 0; i < stream->count; i++) {
 		struct stream_item *item = &stream->items[i];
 		struct known *known = stream_find_known(stream, item);
+		bool inserted = item->event.kind == EVENT_INSERT;
 
-		if (known && !known->met)
-			known->wanted = item->event.kind != EVENT_INSERT;
-		if (known)
-			known->met = true;
+		if (!known || (i < stream->from && !inserted))
+			continue;
+		if (!known->met)
+			known->wanted = !inserted || item->documents[STREAM_FULL].stored.data;
+		known->met = true;
 	}
 }
 

@@ -461,6 +461,21 @@ def test_a_collection_that_was_dropped_tells_no_state(client, direct):
     assert caught.value.code == 286 and "minSnapshotHistoryWindowInSeconds" in str(caught.value)
 
 
+@pytest.mark.parametrize("moves", [False, True], ids=["short", "spilled"])
+def test_what_a_reply_has_inserted_is_told_behind_a_drop(client, direct, moves):
+    """Nothing has to be known of the time before: the insert is among the events."""
+    twins = Twins(client, direct, "plain", "f")
+    twins.both(lambda collection: collection.delete_many({}))
+    with twins.through.watch() as through, twins.straight.watch() as straight:
+        twins.both(lambda collection: collection.insert_one({"_id": 1, "f": list(range(20))}))
+        if moves:
+            twins.at_rest()
+        twins.both(lambda collection: collection.update_one({"_id": 1}, {"$push": {"f": "x"}}))
+        twins.both(lambda collection: collection.drop())
+        found = [[bare(next(stream)) for _ in range(4)] for stream in (through, straight)]
+    assert found[0] == found[1]
+
+
 def test_a_state_that_is_too_old_is_not_guessed(client, direct, cluster):
     """A push to a document without an outlier's state says the same; so both wait for the state of that time."""
     books = client.shop.plain
