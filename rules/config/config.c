@@ -408,17 +408,21 @@ static int64_t core_count(void)
 	return count > CONFIG_WORKERS_MAX ? CONFIG_WORKERS_MAX : count;
 }
 
+/* The rules may all be in files that are included. */
 static void read_rules(struct reader *reader)
 {
-	const struct yaml_node *list = section_list(&reader->file, "rules");
-	const struct yaml_node *include = section_find(&reader->file, "include")
-						  ? section_list(&reader->file, "include")
-						  : NULL;
+	const struct yaml_node *include = section_list(&reader->file, "include");
+	struct yaml_node none = {.kind = YAML_LIST};
 	/* The tree is this reader's own. */
-	struct yaml_node *rules = (struct yaml_node *)(uintptr_t)list;
+	struct yaml_node *rules =
+		(struct yaml_node *)(uintptr_t)section_list(&reader->file, "rules");
 
-	if (list && includes_append(reader->includes, reader->name, include, rules))
-		reader->config->rules = rules_file_read(list, reader->file.problems);
+	if (!include && !section_require(&reader->file, "rules"))
+		return;
+	if (!section_find(&reader->file, "rules"))
+		rules = &none;
+	if (rules && includes_append(reader->includes, reader->name, include, rules))
+		reader->config->rules = rules_file_read(rules, reader->file.problems);
 }
 
 static void read_file(struct reader *reader, struct problems *problems,

@@ -75,6 +75,21 @@ Test(includes, rules_are_appended_in_the_order_of_the_files)
 	config_free(config);
 }
 
+Test(includes, all_rules_may_be_in_further_files)
+{
+	auto_free char *problems = NULL;
+	struct config *config =
+		config_parse("/etc/spillway/spillway.yaml", bytes_of(HEAD "include: [one.yaml]\n"),
+			     &world, &problems);
+
+	cr_assert(config, "%s", problems);
+	cr_assert_eq(rule_set_count(config->rules), 1);
+	config_free(config);
+	cr_assert_null(
+		config_parse("/etc/spillway/spillway.yaml", bytes_of(HEAD), &world, &problems));
+	cr_assert(strstr(problems, "'rules' is missing here"), "%s", problems);
+}
+
 Test(includes, a_mistake_names_its_file_and_place)
 {
 	bad("include: [wrong.yaml]", "/etc/spillway/wrong.yaml:2:31: unknown key 'arra'");
