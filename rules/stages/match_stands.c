@@ -23,35 +23,45 @@ enum match_stands match_stands_behind(enum match_stands before, const struct ele
 		       : MATCH_STANDS_UNCLEAR;
 }
 
-/* A path begins or ends with a dot, or has two of them in a row. */
-static bool has_empty_part(struct bytes path)
+/* Those of a DBRef are taken everywhere. */
+static bool is_odd_part(struct bytes part)
 {
-	bool empty = true;
-	bool dotted = memchr(path.data, '.', path.length) != NULL;
-
-	for (size_t i = 0; dotted && i < path.length; i++) {
-		if (path.data[i] == '.' && empty)
-			return true;
-		empty = path.data[i] == '.';
-	}
-	return dotted && empty;
+	return part.length == 0 || (part.data[0] == '$' && !bytes_are(part, "$id") &&
+				    !bytes_are(part, "$ref") && !bytes_are(part, "$db"));
 }
 
-static bool names_empty_part(struct bytes document)
+/* A path of several parts has an empty one, or one that begins with `$`. */
+static bool has_odd_part(struct bytes path)
+{
+	const uint8_t *dot = memchr(path.data, '.', path.length);
+	bool odd = false;
+
+	for (; dot && !odd; dot = memchr(path.data, '.', path.length)) {
+		size_t length = (size_t)(dot - path.data);
+
+		odd = is_odd_part((struct bytes){path.data, length});
+		path = (struct bytes){dot + 1, path.length - length - 1};
+		if (!odd && !memchr(path.data, '.', path.length))
+			return is_odd_part(path);
+	}
+	return odd;
+}
+
+static bool names_odd_part(struct bytes document)
 {
 	struct walk walk;
 	struct element element;
 	enum cursor_step step = walk_first(&walk, BSON_BYTE_DOCUMENT, document, &element);
 
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element))
-		if ((!walk_in_array(&walk) && has_empty_part(element.name)) ||
+		if ((!walk_in_array(&walk) && has_odd_part(element.name)) ||
 		    !walk_within(&walk, &element))
 			return true;
 	return false;
 }
 
-/* In a $facet, and behind some stages, mongod refuses such a path: 40353, 15998. A query may have
- * it. */
+/* In a $facet, and behind some stages, mongod refuses such a path: 40353, 15998, 16410. A query may
+ * have it. */
 static bool may_be_refused(enum match_stands stands, const struct element *stage)
 {
 	struct element verb;
@@ -59,7 +69,7 @@ static bool may_be_refused(enum match_stands stands, const struct element *stage
 	return element_only_field(stage, &verb) && verb.type == BSON_BYTE_DOCUMENT &&
 	       (element_is(&verb, "$facet") ||
 		(element_is(&verb, "$match") && stands != MATCH_STANDS_QUERY)) &&
-	       names_empty_part(verb.value);
+	       names_odd_part(verb.value);
 }
 
 const char *match_unclear(enum match_stands stands, const struct element *stage)
@@ -68,7 +78,8 @@ const char *match_unclear(enum match_stands stands, const struct element *stage)
 	enum filter_words words;
 
 	if (may_be_refused(stands, stage))
-		return "a path with an empty part can't be followed behind other stages";
+		return "a path with an empty part, or with one that begins with '$', can't be "
+		       "followed behind other stages";
 	if (stands == MATCH_STANDS_APART || !filter_of_match(stage, &filter))
 		return NULL;
 	words = filter_words_of(filter.value);

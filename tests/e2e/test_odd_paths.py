@@ -1,4 +1,7 @@
-"""Filters on paths with empty parts: mongod refuses these in some places (40353, 15998) and not in others."""
+"""Filters on paths with parts that are empty or begin with `$`.
+
+mongod refuses these in some places (40353, 15998, 16410) and not in others.
+"""
 
 import pytest
 
@@ -13,7 +16,9 @@ DOCUMENTS = [
     {"_id": 6, "list": [{"": None}, {"x": {"": None}}, 2],
         "": {"list": [1]}},
 ]
-PATHS = ("list.", "list..x", "list.x.", ".list", "list.0.", "kept.list.", "kept..list", ".", "..")
+PATHS = ("list.", "list..x", "list.x.", ".list", "list.0.", "kept.list.", "kept..list", ".", "..",
+         "list.$", "list.$.x", "list.x.$", "list.$x", "list.0.$[]", "kept.list.$", "kept.$list")
+SERVED = ("list.$id", "list.x.$ref", "list.0.$db")
 CONDITIONS = (1, None, {"$exists": True}, {"$gt": 0}, {"$ne": 1}, {"$in": [1, 5]}, {"$type": "int"})
 
 
@@ -53,10 +58,20 @@ def commands(query):
            "fields": {"_id": 1}}
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_paths_with_empty_parts(books, path):
+def compare(books, path, refused):
+    """Each command's answers; of these, `refused` leaves out Spillway's refusals."""
     for condition in CONDITIONS:
         for command in commands({path: condition}):
             answers = {arm.name: exact.show_document(arm.call(command)) for arm in books.arms}
-            served = {name: answer for name, answer in answers.items() if f"code: {REFUSED}," not in answer}
-            books.same(command, served)
+            books.same(command, {name: answer for name, answer in answers.items()
+                                 if not refused or f"code: {REFUSED}," not in answer})
+
+
+@pytest.mark.parametrize("path", SERVED)
+def test_paths_into_references(books, path):
+    compare(books, path, refused=False)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_paths_with_odd_parts(books, path):
+    compare(books, path, refused=True)

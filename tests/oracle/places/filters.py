@@ -35,6 +35,8 @@ KNOWN |= {f"a path with an empty part: "
           f"{form}": "mongod refuses the path here: 115 in a pipeline, where mongod does not say so "
                      "itself" for form in (
     "$facet", "$graphLookup.restrictSearchWithMatch")}
+_DOLLAR = {f"joined: {form}": "a path with a part `$`: the same" for form in (
+    "$facet", "$graphLookup.restrictSearchWithMatch")}
 # Some of few cases each: ranges of arrays in arrays, MinKey and MaxKey; $not of what no index can say; symbols.
 _BY_INDEX = {
     "find by an index": ("$gt", "$gte", "$elemMatch", "$not", "collation", *(
@@ -44,8 +46,10 @@ _BY_INDEX = {
     "find by an index of a field": ("$gt", "$gte", "$lte", "$not", "collation"),
 }
 RARE = {f"{family}: {form}" for form, families in _BY_INDEX.items() for family in families}
+RARE |= set(_DOLLAR)
 KNOWN |= dict.fromkeys(RARE,
                        "rules/query/index_bounds.c refuses the ranges; for the others see docs/internals/mongod.md")
+KNOWN |= _DOLLAR
 
 
 def _unpacked(name):
