@@ -4,6 +4,7 @@
 
 #include "protocol/reply.h"
 #include "protocol/writer.h"
+#include "proxy/analyze/analyze_pipeline.h"
 #include "proxy/analyze/analyze_report.h"
 #include "proxy/analyze/analyze_uri.h"
 #include "proxy/base/config_file.h"
@@ -88,198 +89,6 @@ static const char *take_line(struct analyze *analyze, const struct command_line 
 	return NULL;
 }
 
-/* The pipeline. */
-
-static size_t open_stage(struct buffer *out, size_t *index, const char *name, size_t *stage)
-{
-	char text[12];
-
-	*stage = writer_open_document(out, writer_index(text, (*index)++));
-	return writer_open_document(out, name);
-}
-
-static void close_stage(struct buffer *out, size_t content, size_t stage)
-{
-	writer_close(out, content);
-	writer_close(out, stage);
-}
-
-static void write_json(struct buffer *out, const char *name, const char *path, const char *format)
-{
-	auto_buffer struct buffer text = {0}, quoted = {0};
-	bson_error_t error;
-	bson_t *value;
-
-	/* The path is the user's: as a JSON string's content. */
-	for (; *path; path++)
-		text_append(&quoted,
-			    *path > 0 && *path < ' '        ? "\\u%04x"
-			    : *path == '"' || *path == '\\' ? "\\%c"
-							    : "%c",
-			    *path);
-	buffer_append(&quoted, "", 1);
-	for (; *format; format++)
-		text_append(&text, *format == '@' ? "%s" : "%.1s",
-			    *format == '@' ? (const char *)quoted.data : format);
-	value = bson_new_from_json(text.data, (ssize_t)text.length, &error);
-	require(value);
-	writer_document(out, name, (struct bytes){bson_get_data(value), value->len});
-	bson_destroy(value);
-}
-
-/* {$or: [false, {$isArray: <each parent>}]}: the path would go through an array. */
-static void write_parents(struct buffer *out, const char *name, const char *path)
-{
-	size_t document = writer_open_document(out, name), or = writer_open_array(out, "$or");
-	size_t index = 1, is_array;
-	char text[12];
-
-	writer_bool(out, "0", false);
-	for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
-		auto_free char *parent = bson_strdup_printf("$%.*s", (int)(dot - path), path);
-
-		is_array = writer_open_document(out, writer_index(text, index++));
-		writer_string(out, "$isArray", parent);
-		writer_close(out, is_array);
-	}
-	writer_close(out, or);
-	writer_close(out, document);
-}
-
-/* The length: {$cond: [<is an array>, {$size: ...}, -2 or -1]}. */
-static void write_length(struct buffer *out, const char *name, const char *path)
-{
-	size_t document = writer_open_document(out, name), cond = writer_open_array(out, "$cond");
-	size_t guarded, inner;
-
-	if (!strchr(path, '.')) {
-		write_json(out, "0", path, "{\"$isArray\": \"$@\"}");
-		write_json(out, "1", path, "{\"$size\": \"$@\"}");
-	} else {
-		write_parents(out, "0", path);
-		writer_int32(out, "1", LENGTH_OTHER);
-	}
-	if (!strchr(path, '.')) {
-		write_json(out, "2", path, "{\"$cond\": [{\"$gt\": [\"$@\", null]}, -2, -1]}");
-	} else {
-		guarded = writer_open_document(out, "2");
-		inner = writer_open_array(out, "$cond");
-		write_json(out, "0", path, "{\"$isArray\": \"$@\"}");
-		write_json(out, "1", path, "{\"$size\": \"$@\"}");
-		write_json(out, "2", path, "{\"$cond\": [{\"$gt\": [\"$@\", null]}, -2, -1]}");
-		writer_close(out, inner);
-		writer_close(out, guarded);
-	}
-	writer_close(out, cond);
-	writer_close(out, document);
-}
-
-#define DOCUMENT_BYTES "{\"$bsonSize\": \"$$ROOT\"}"
-#define DOCUMENT_SPLIT "{\"$cond\": [{\"$gt\": [\"$_spill\", null]}, 1, 0]}"
-#define ARRAY_BYTES "{\"$bsonSize\": {\"a\": \"$@\"}}"
-
-/* One array: all is worked out in the group itself, which is a quarter faster than a stage before
- * it. */
-static void write_direct_group(struct buffer *out, size_t *index, const struct analyze *analyze)
-{
-	const char *path = analyze->report.arrays[0].path;
-	size_t stage, group = open_stage(out, index, "$group", &stage), id;
-
-	id = writer_open_document(out, "_id");
-	write_json(out, "a", "", "{\"$literal\": 0}");
-	write_length(out, "n", path);
-	write_json(out, "c", path, "{\"$ceil\": {\"$log\": [" ARRAY_BYTES ", 2]}}");
-	writer_close(out, id);
-	write_json(out, "d", "", "{\"$sum\": 1}");
-	write_json(out, "b", path, "{\"$sum\": " ARRAY_BYTES "}");
-	write_json(out, "m", path, "{\"$max\": " ARRAY_BYTES "}");
-	write_json(out, "r", "", "{\"$sum\": " DOCUMENT_BYTES "}");
-	write_json(out, "l", "", "{\"$max\": " DOCUMENT_BYTES "}");
-	if (!analyze->whole)
-		write_json(out, "s", "", "{\"$sum\": " DOCUMENT_SPLIT "}");
-	close_stage(out, group, stage);
-}
-
-/* Several: what is wanted of each document, its arrays' numbers, lengths and bytes, once for each
- * array. */
-static void write_project(struct buffer *out, size_t *index, const struct analyze *analyze)
-{
-	const struct analyze_report *report = &analyze->report;
-	size_t stage, project = open_stage(out, index, "$project", &stage), arrays, array;
-	char name[12];
-
-	writer_int32(out, "_id", 0);
-	arrays = writer_open_array(out, "a");
-	for (size_t i = 0; i < report->array_count; i++) {
-		array = writer_open_document(out, writer_index(name, i));
-		writer_int32(out, "a", (int32_t)i);
-		write_length(out, "n", report->arrays[i].path);
-		write_json(out, "b", report->arrays[i].path, ARRAY_BYTES);
-		writer_close(out, array);
-	}
-	writer_close(out, arrays);
-	write_json(out, "r", "", DOCUMENT_BYTES);
-	if (!analyze->whole)
-		write_json(out, "s", "", DOCUMENT_SPLIT);
-	close_stage(out, project, stage);
-	stage = writer_open_document(out, writer_index(name, (*index)++));
-	writer_string(out, "$unwind", "$a");
-	writer_close(out, stage);
-}
-
-static void write_group(struct buffer *out, size_t *index)
-{
-	size_t stage, group = open_stage(out, index, "$group", &stage);
-
-	write_json(out, "_id", "",
-		   "{\"a\": \"$a.a\", \"n\": \"$a.n\","
-		   " \"c\": {\"$ceil\": {\"$log\": [\"$a.b\", 2]}}}");
-	write_json(out, "d", "", "{\"$sum\": 1}");
-	write_json(out, "b", "", "{\"$sum\": \"$a.b\"}");
-	write_json(out, "m", "", "{\"$max\": \"$a.b\"}");
-	write_json(out, "r", "", "{\"$sum\": \"$r\"}");
-	write_json(out, "l", "", "{\"$max\": \"$r\"}");
-	write_json(out, "s", "", "{\"$sum\": \"$s\"}");
-	close_stage(out, group, stage);
-}
-
-static void write_sample(struct buffer *out, size_t *index, int64_t size)
-{
-	size_t stage, sample = open_stage(out, index, "$sample", &stage);
-
-	writer_int64(out, "size", size);
-	close_stage(out, sample, stage);
-}
-
-/* Each document with the same chance, from the index of _id alone. ($sample draws pages first:
- * documents beside large ones, and so the large ones, come up several times too often.) */
-static void write_draw(struct buffer *out, size_t *index, const struct analyze *analyze,
-		       double chance)
-{
-	size_t stage, content = open_stage(out, index, "$project", &stage), less;
-	char name[12];
-
-	writer_int32(out, "_id", 1);
-	close_stage(out, content, stage);
-	content = open_stage(out, index, "$addFields", &stage);
-	write_json(out, "r", "", "{\"$rand\": {}}");
-	close_stage(out, content, stage);
-	content = open_stage(out, index, "$match", &stage);
-	less = writer_open_document(out, "r");
-	writer_double(out, "$lt", chance);
-	writer_close(out, less);
-	close_stage(out, content, stage);
-	content = open_stage(out, index, "$lookup", &stage);
-	writer_string(out, "from", mongoc_collection_get_name(analyze->collection));
-	writer_string(out, "localField", "_id");
-	writer_string(out, "foreignField", "_id");
-	writer_string(out, "as", "d");
-	close_stage(out, content, stage);
-	stage = writer_open_document(out, writer_index(name, (*index)++));
-	write_json(out, "$replaceWith", "", "{\"$ifNull\": [{\"$first\": \"$d\"}, {}]}");
-	writer_close(out, stage);
-}
-
 /* The server. */
 
 typedef void (*each_document)(struct analyze *analyze, void *context, struct bytes document);
@@ -355,7 +164,7 @@ static bool search_arrays(struct analyze *analyze)
 	bool done;
 
 	report->searched = true;
-	write_sample(&pipeline, &index, SEARCHED);
+	pipeline_sample(&pipeline, &index, SEARCHED);
 	writer_close(&pipeline, start);
 	done = aggregate(analyze, &pipeline, false, search_document, &found);
 	found_arrays_sort(&found);
@@ -394,14 +203,9 @@ static bool count_arrays(struct analyze *analyze, int64_t sample)
 	if (analyze->report.array_count == 0)
 		return true;
 	if (sample != SAMPLE_ALL)
-		write_draw(&pipeline, &index, analyze,
-			   (double)sample / (double)analyze->report.documents);
-	if (analyze->report.array_count == 1) {
-		write_direct_group(&pipeline, &index, analyze);
-	} else {
-		write_project(&pipeline, &index, analyze);
-		write_group(&pipeline, &index);
-	}
+		pipeline_draw(&pipeline, &index, mongoc_collection_get_name(analyze->collection),
+			      (double)sample / (double)analyze->report.documents);
+	pipeline_count(&pipeline, &index, &analyze->report, analyze->whole);
 	writer_close(&pipeline, start);
 	return aggregate(analyze, &pipeline, sample != SAMPLE_ALL, take_group, NULL);
 }
