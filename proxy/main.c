@@ -53,15 +53,17 @@ static int end(int code)
 /* What a signal's handler prints to standard output; NULL: nothing. */
 static const char *interrupted_report;
 
+/* On a terminal a line of progress goes first. */
+static const char *interrupted_said = "spillway: interrupted\n";
+
 /* Of commands that write nothing, or one document at a time: Ctrl-C ends them at once. */
 static void end_interrupted(int number)
 {
-	static const char said[] = "spillway: interrupted\n";
-	const char *report = interrupted_report;
+	const char *report = interrupted_report, *said = interrupted_said;
 
+	(void)!write(STDERR_FILENO, said, strlen(said));
 	if (report)
 		(void)!write(STDOUT_FILENO, report, strlen(report));
-	(void)!write(STDERR_FILENO, said, sizeof(said) - 1);
 	_exit(EXIT_SIGNAL + number);
 }
 
@@ -72,6 +74,8 @@ static void leave_at_signals(const struct command_line *line)
 	snprintf(report, sizeof(report), "{ \"command\" : \"%s\", \"ended\" : \"interrupted\" }\n",
 		 program_commands[line->command].name);
 	interrupted_report = line->values[OPTION_JSON] ? report : NULL;
+	if (isatty(STDERR_FILENO))
+		interrupted_said = "\r\033[Kspillway: interrupted\n";
 	signal(SIGINT, end_interrupted);
 	signal(SIGTERM, end_interrupted);
 	if (signal(SIGHUP, end_interrupted) == SIG_IGN) /* nohup's */

@@ -1,12 +1,13 @@
-/* `spillway analyze`: counts lengths and bytes of arrays in one aggregation, and says what follows.
- */
+/* `spillway analyze`: has lengths and bytes of arrays counted, and says what follows. */
 #include "proxy/analyze/analyze.h"
 
 #include "protocol/reply.h"
 #include "protocol/writer.h"
 #include "proxy/analyze/analyze_pipeline.h"
+#include "proxy/analyze/analyze_progress.h"
 #include "proxy/analyze/analyze_report.h"
 #include "proxy/analyze/analyze_uri.h"
+#include "proxy/base/clock.h"
 #include "proxy/base/config_file.h"
 #include "proxy/analyze/find_arrays.h"
 #include "proxy/base/json_text.h"
@@ -17,7 +18,6 @@
 #include <mongoc/mongoc.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define SEARCHED 1000           /* documents in which arrays are looked for */
 #define ARRAYS_MAX 12           /* so many are looked at in one go */
@@ -164,6 +164,7 @@ static bool search_arrays(struct analyze *analyze)
 	bool done;
 
 	report->searched = true;
+	progress_say("looking for arrays ...");
 	pipeline_sample(&pipeline, &index, SEARCHED);
 	writer_close(&pipeline, start);
 	done = aggregate(analyze, &pipeline, false, search_document, &found);
@@ -195,29 +196,136 @@ static void take_group(struct analyze *analyze, void *context, struct bytes grou
 		report->largest = largest;
 }
 
-static bool count_arrays(struct analyze *analyze, int64_t sample)
+/* Of all documents (no portion, SAMPLE_ALL), of a portion, or of those drawn. */
+static bool count_arrays(struct analyze *analyze, int64_t sample, const struct portion *portion)
 {
 	auto_buffer struct buffer pipeline = {0};
 	size_t start = writer_open(&pipeline), index = 0;
 
-	if (analyze->report.array_count == 0)
-		return true;
 	if (sample != SAMPLE_ALL)
 		pipeline_draw(&pipeline, &index, mongoc_collection_get_name(analyze->collection),
 			      (double)sample / (double)analyze->report.documents);
+	if (portion)
+		pipeline_within(&pipeline, &index, portion);
 	pipeline_count(&pipeline, &index, &analyze->report, analyze->whole);
 	writer_close(&pipeline, start);
-	return aggregate(analyze, &pipeline, sample != SAMPLE_ALL, take_group, NULL);
+	return aggregate(analyze, &pipeline, portion || sample != SAMPLE_ALL, take_group, NULL);
 }
 
 /* A Spillway with a rule on the collection lets nobody ask for its own field, and gives whole
  * arrays. */
-static bool count_whole_arrays(struct analyze *analyze, int64_t sample)
+static bool count_whole_arrays(struct analyze *analyze, int64_t sample,
+			       const struct portion *portion)
 {
-	if (count_arrays(analyze, sample))
+	if (count_arrays(analyze, sample, portion))
 		return true;
-	analyze->whole = analyze->error.code == ERROR_COMMAND_NOT_SUPPORTED;
-	return analyze->whole && count_arrays(analyze, sample);
+	if (analyze->whole || analyze->error.code != ERROR_COMMAND_NOT_SUPPORTED)
+		return false;
+	analyze->whole = true;
+	return count_arrays(analyze, sample, portion);
+}
+
+/* Portions, for those who look. */
+
+static void take_id(struct analyze *analyze, void *context, struct bytes document)
+{
+	(void)analyze;
+	buffer_append(context, document.data, document.length);
+}
+
+static bool draw_ids(struct analyze *analyze, int64_t wanted, struct buffer *ids)
+{
+	auto_buffer struct buffer pipeline = {0};
+	size_t start = writer_open(&pipeline), index = 0;
+
+	pipeline_sample(&pipeline, &index, wanted);
+	pipeline_only_id(&pipeline, &index);
+	writer_close(&pipeline, start);
+	return aggregate(analyze, &pipeline, false, take_id, ids);
+}
+
+/* From the index alone, in its order. */
+static bool find_records(struct analyze *analyze, const struct buffer *ids,
+			 struct portions *portions)
+{
+	auto_buffer struct buffer filter = {0};
+	bson_t drawn, *options = BCON_NEW("projection", "{", "_id", BCON_INT32(1), "}", "hint", "{",
+					  "_id", BCON_INT32(1), "}", "sort", "{", "_id",
+					  BCON_INT32(1), "}", "showRecordId", BCON_BOOL(true));
+	const bson_t *document;
+	mongoc_cursor_t *cursor;
+	bool done;
+
+	pipeline_filter_ids(&filter, buffer_view(ids));
+	require(bson_init_static(&drawn, filter.data, filter.length));
+	cursor = mongoc_collection_find_with_opts(analyze->collection, &drawn, options, NULL);
+	while (mongoc_cursor_next(cursor, &document))
+		portions_add(portions, (struct bytes){bson_get_data(document), document->len});
+	done = !mongoc_cursor_error(cursor, &analyze->error);
+	mongoc_cursor_destroy(cursor);
+	bson_destroy(options);
+	return done;
+}
+
+static bool draw_portions(struct analyze *analyze, int64_t wanted, struct portions *portions)
+{
+	auto_buffer struct buffer ids = {0};
+
+	return draw_ids(analyze, wanted, &ids) && find_records(analyze, &ids, portions) &&
+	       portions_fit(portions);
+}
+
+static bool count_portions(struct analyze *analyze, struct portions *portions)
+{
+	struct analyze_report *report = &analyze->report;
+	struct portion portion;
+	int64_t began = clock_now(), told = 0;
+
+	while (portions_next(portions, &portion)) {
+		if (!count_whole_arrays(analyze, SAMPLE_ALL, &portion))
+			return false;
+		for (size_t i = 0; i < report->array_count; i++)
+			distribution_finish(&report->arrays[i].distribution);
+		progress_show(report->looked_at, report->documents, began, &told);
+	}
+	return true;
+}
+
+/* Nothing is counted. */
+static void start_anew(struct analyze *analyze)
+{
+	struct analyze_report *report = &analyze->report;
+
+	for (size_t i = 0; i < report->array_count; i++)
+		distribution_fini(&report->arrays[i].distribution);
+	report->looked_at = report->bytes = report->spilled = report->largest = 0;
+	analyze->whole = false;
+}
+
+/* In portions where somebody looks at how far it is: in one go it takes a quarter less time. */
+static bool count_all(struct analyze *analyze)
+{
+	struct portions portions = {0};
+	int64_t wanted = progress_seen() ? portions_wanted(analyze->report.documents) : 0;
+	bool done = wanted > 0 && draw_portions(analyze, wanted, &portions) &&
+		    count_portions(analyze, &portions);
+
+	portions_fini(&portions);
+	if (done)
+		return true;
+	start_anew(analyze);
+	progress_say("looking at all documents ...");
+	return count_whole_arrays(analyze, SAMPLE_ALL, NULL);
+}
+
+static bool count(struct analyze *analyze, int64_t sample)
+{
+	if (analyze->report.array_count == 0)
+		return true;
+	if (sample == SAMPLE_ALL)
+		return count_all(analyze);
+	progress_say("looking at documents drawn at random ...");
+	return count_whole_arrays(analyze, sample, NULL);
 }
 
 /* mongod reads the whole collection for a sample of more than a twentieth: then all is looked at.
@@ -244,7 +352,7 @@ static bool look(struct analyze *analyze)
 	else if (!search_arrays(analyze))
 		return false;
 	sample = choose_sample(analyze, bytes);
-	if (!count_whole_arrays(analyze, sample))
+	if (!count(analyze, sample))
 		return false;
 	if (report->array_count == 0)
 		report->looked_at = report->documents < SEARCHED ? report->documents : SEARCHED;
@@ -340,16 +448,17 @@ static void tell_failure(const struct analyze *analyze, const char *ended, const
 static int run(struct analyze *analyze)
 {
 	auto_free char *mistake = config_uri_mistake(analyze->uri);
-	bool lost;
+	bool done, lost;
 
 	if (mistake || !connect_to(analyze)) {
 		tell_failure(analyze, "bad usage", mistake ? mistake : analyze->error.message,
 			     "the URI is no good: ");
 		return 2;
 	}
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "looking at %s ...\n", analyze->namespace);
-	if (look(analyze))
+	progress_say("looking at the collection ...");
+	done = look(analyze);
+	progress_say(NULL);
+	if (done)
 		return tell(analyze);
 	lost = is_unreachable(&analyze->error);
 	link_cut_command(analyze->error.message);

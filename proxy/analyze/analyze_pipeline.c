@@ -1,6 +1,8 @@
 /* The stages by which `spillway analyze` asks the server. */
 #include "proxy/analyze/analyze_pipeline.h"
 
+#include "protocol/message.h"
+#include "protocol/template.h"
 #include "protocol/writer.h"
 #include "rules/rule/text.h"
 
@@ -169,6 +171,35 @@ void pipeline_count(struct buffer *out, size_t *index, const struct analyze_repo
 	}
 }
 
+/* A filter compares values of one type alone, so that nothing between two of other types would be
+ * found; and with a NaN it finds nothing else. Else it takes less time than $expr. */
+static bool is_filter_enough(const struct portion *portion)
+{
+	uint8_t type = portion->from.type;
+
+	return type == portion->to.type &&
+	       (type == BSON_BYTE_OBJECT_ID || type == BSON_BYTE_INT32 || type == BSON_BYTE_INT64 ||
+		type == BSON_BYTE_STRING || type == BSON_BYTE_BINARY || type == BSON_BYTE_DATE);
+}
+
+#define FROM "{$gte: ['$_id', {$literal: @from}]}"
+#define BELOW "{$lt: ['$_id', {$literal: @to}]}"
+
+void pipeline_within(struct buffer *out, size_t *index, const struct portion *portion)
+{
+	const char *range = "{$expr: {$and: [" FROM ", " BELOW "]}}";
+
+	/* No `true` for an open end: mongod would find no bounds. */
+	if (!portion->from.type)
+		range = "{$expr: " BELOW "}";
+	else if (!portion->to.type)
+		range = "{$expr: " FROM "}";
+	else if (is_filter_enough(portion))
+		range = "{_id: {$gte: @from, $lt: @to}}";
+	template_append(out, index, "{$match: @range}", fill_template("range", range),
+			fill("from", &portion->from), fill("to", &portion->to));
+}
+
 void pipeline_sample(struct buffer *out, size_t *index, int64_t size)
 {
 	size_t stage, sample = open_stage(out, index, "$sample", &stage);
@@ -177,13 +208,17 @@ void pipeline_sample(struct buffer *out, size_t *index, int64_t size)
 	close_stage(out, sample, stage);
 }
 
+void pipeline_only_id(struct buffer *out, size_t *index)
+{
+	template_append(out, index, "{$project: {_id: 1}}");
+}
+
 void pipeline_draw(struct buffer *out, size_t *index, const char *collection, double chance)
 {
-	size_t stage, content = open_stage(out, index, "$project", &stage), less;
+	size_t stage, content, less;
 	char name[12];
 
-	writer_int32(out, "_id", 1);
-	close_stage(out, content, stage);
+	pipeline_only_id(out, index);
 	content = open_stage(out, index, "$addFields", &stage);
 	write_json(out, "r", "", "{\"$rand\": {}}");
 	close_stage(out, content, stage);
@@ -201,4 +236,21 @@ void pipeline_draw(struct buffer *out, size_t *index, const char *collection, do
 	stage = writer_open_document(out, writer_index(name, (*index)++));
 	write_json(out, "$replaceWith", "", "{\"$ifNull\": [{\"$first\": \"$d\"}, {}]}");
 	writer_close(out, stage);
+}
+
+static void splice_ids(struct buffer *out, size_t *place, const void *context)
+{
+	struct bytes documents = *(const struct bytes *)context, document;
+	struct element id;
+	char name[12];
+
+	while (message_next_document(&documents, &document))
+		if (document_find(document, "_id", &id))
+			writer_renamed(out, writer_index(name, (*place)++), &id);
+}
+
+void pipeline_filter_ids(struct buffer *out, struct bytes documents)
+{
+	template_write_document(out, "{_id: {$in: [..@ids]}}",
+				fill_spliced("ids", splice_ids, &documents));
 }

@@ -16,11 +16,12 @@ RULE = {"name": "books", "namespace": "shop.books", "array": "list", "threshold"
         "overflow": {"collection": "tails", "link": "book", "array": "part", "batch": {"size": 4}}}
 
 
-def on_a_terminal(command):
+def on_a_terminal(command, stdout=subprocess.DEVNULL, started=lambda running: None):
     """Exit code, and what the terminal was told on standard error."""
     ours, theirs = pty.openpty()
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs)
+    running = subprocess.Popen(command, stdout=stdout, stderr=theirs)
     os.close(theirs)
+    started(running)
     said = b""
     with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:  # it ends with an error
         while more := terminal.read(4096):
