@@ -20,6 +20,8 @@ static const char *executor_words(enum command_kind command)
 		return "Executor error during find command :: caused by :: ";
 	if (command == COMMAND_DISTINCT)
 		return "Executor error during distinct command :: caused by :: ";
+	if (command == COMMAND_GET_MORE)
+		return "Executor error during getMore :: caused by :: ";
 	return "";
 }
 

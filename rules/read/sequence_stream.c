@@ -18,6 +18,7 @@
  * go on with a stream. */
 #include "rules/read/stream.h"
 
+#include "rules/read/error_words.h"
 #include "rules/reassembly/raised.h"
 #include "rules/rule/id_text.h"
 
@@ -137,7 +138,7 @@ enum sequence_outcome stream_pass_error(struct sequence *sequence, struct packet
 	if (is_resumable(reply->summary.code))
 		sequence_pass_relabelled(sequence, reply, "ResumableChangeStreamError", NULL);
 	else
-		sequence_pass(sequence, reply);
+		read_words_pass(sequence, reply);
 	return stream_end_failed(sequence);
 }
 

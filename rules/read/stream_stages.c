@@ -8,11 +8,13 @@
 #include "protocol/writer.h"
 #include "rules/rule/overflow_names.h"
 
+#include <stdio.h>
+
 #define MODIFIED \
-	"Encountered an event whose _id field, which contains the resume token, was modified by " \
-	"the pipeline. Modifying the _id field of an event makes it impossible to resume the " \
-	"stream from that point. Only transformations that retain the unmodified _id field are " \
-	"allowed."
+	"%s :: caused by :: Encountered an event whose _id field, which contains the resume " \
+	"token, was modified by the pipeline. Modifying the _id field of an event makes it " \
+	"impossible to resume the stream from that point. Only transformations that retain the " \
+	"unmodified _id field are allowed."
 
 /* ---- the client's aggregate ---- */
 
@@ -334,6 +336,18 @@ static bool take_events(struct stream *stream, struct bytes batch)
 	return true;
 }
 
+static enum sequence_outcome fail_modified(struct sequence *sequence)
+{
+	bool more = sequence->match.command.kind == COMMAND_GET_MORE;
+	char message[SEQUENCE_MESSAGE];
+
+	snprintf(message, sizeof(message), MODIFIED,
+		 more ? "Executor error during getMore" : "PlanExecutor error during aggregation");
+	sequence_fail(sequence, ERROR_CHANGE_STREAM_FATAL, message,
+		      "NonResumableChangeStreamError");
+	return stream_end_failed(sequence);
+}
+
 enum sequence_outcome stream_take_stages(struct sequence *sequence,
 					 const struct sequence_input *input)
 {
@@ -347,11 +361,8 @@ enum sequence_outcome stream_take_stages(struct sequence *sequence,
 		return stream_fail(sequence, ERROR_OBJECT_TOO_LARGE,
 				   "the pipeline makes more than 16 MB of some events; open the "
 				   "stream with a smaller batchSize");
-	if (!take_events(stream, cursor.batch)) {
-		sequence_fail(sequence, ERROR_CHANGE_STREAM_FATAL, MODIFIED,
-			      "NonResumableChangeStreamError");
-		return stream_end_failed(sequence);
-	}
+	if (!take_events(stream, cursor.batch))
+		return fail_modified(sequence);
 	stream->sent += stream->sending;
 	return stream_ask_stages(sequence, input);
 }

@@ -4,6 +4,7 @@ The same statements go through Spillway and straight to another database; their 
 """
 
 import copy
+import re
 
 import pymongo
 import pytest
@@ -289,6 +290,7 @@ def test_errors_of_pipelines_are_those_of_mongod(client, direct):
 
 
 def error_of(collection, pipeline):
+    """Its code, and its words up to where they quote the event."""
     collection.delete_many({})
     try:
         with collection.watch(pipeline, max_await_time_ms=10) as stream:
@@ -296,7 +298,7 @@ def error_of(collection, pipeline):
             while True:
                 stream.try_next()
     except OperationFailure as error:
-        return error.code
+        return error.code, re.split(r" Expected: | *\{", error.details["errmsg"])[0]
 
 
 OPTIONS = {
