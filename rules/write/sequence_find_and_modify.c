@@ -107,6 +107,12 @@ static bool is_switch(const struct element *option)
 	}
 }
 
+/* Beside `upsert` mongod says that this is an error. */
+static bool removes(const struct sequence *sequence)
+{
+	return element_truth(&sequence->match.command.fields[FIELD_REMOVE]);
+}
+
 /* The client's command with the edit's filter. */
 static bool edit_field_of_edit(void *context, struct buffer *out, const struct element *field)
 {
@@ -120,7 +126,7 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 		writer_document(out, "query", buffer_view(&edit->sent.filter));
 		return true;
 	}
-	if (element_is(field, "upsert") && is_switch(field)) {
+	if (element_is(field, "upsert") && is_switch(field) && !removes(sequence)) {
 		writer_bool(out, "upsert", edit->sent.upsert);
 		return true;
 	}

@@ -74,7 +74,8 @@ OTHERS = [
     modify(PULL, {"list": 5}, hint="none", sort={"list": 1}, fields={"n": 1}),
     modify(PULL, hint="none", sort={"n": "x"}),
     modify(PULL, fields={"n": 1, "list": 0}), modify(PULL, fields={"list": {"$bad": 1}}), modify(PULL, remove=True),
-    remove({"_id": 1}, new=True), remove({"_id": 1}, upsert=True), modify(3), modify(PULL, 3),
+    remove({"_id": 1}, new=True), remove({"_id": 1}, upsert=True), remove({"_id": 1, "list": 5}, upsert=True),
+    modify(3), modify(PULL, 3),
     {**update(PULL, {"_id": 1, "$expr": {"$eq": ["$n", "$$v"]}}, hint="none"), "let": {"v": 1}},
     *(update({"$set": {"list.$[e]": 1}}, arrayFilters=filters) for filters in (
         [{"e": 1}, {"e": 2}], [{"E": 1}], [{}], [3], [{"e": 1, "f": 1}], [{"e": {"$gt": 1}}, {"unused": 1}],
