@@ -72,6 +72,12 @@ static int changes_a_mode(void)
 	return error_of(chmod("/tmp", 01777));
 }
 
+/* fchmodat2, of Linux 6.6: headers may not know it. */
+static int changes_a_mode_by_a_later_call(void)
+{
+	return error_of(syscall(452, AT_FDCWD, "/tmp", 01777, 0));
+}
+
 static int mounts(void)
 {
 	return error_of(mount("none", "/tmp", "tmpfs", 0, NULL));
@@ -208,6 +214,11 @@ Test(sandbox, what_it_forbids_fails_with_eperm)
 
 		cr_assert_eq(error, EPERM, "%s: %d", attempts[i].name, error);
 	}
+}
+
+Test(sandbox, a_call_that_is_newer_than_the_list_is_not_there)
+{
+	cr_assert_eq(in_sandbox(changes_a_mode_by_a_later_call), ENOSYS);
 }
 
 Test(sandbox, what_serve_needs_goes_on)
