@@ -1,6 +1,8 @@
 /* Drives OpenSSL by a BIO of our own, which reads from a view and writes to a buffer. */
 #include "proxy/tls/tls.h"
 
+#include "proxy/tls/tls_claim.h"
+
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -10,15 +12,18 @@
 
 #define REASON_MAX 160
 #define PLAIN "the other end does not speak TLS"
+#define TOO_LONG "its ClientHello is too long"
 
 struct tls {
 	SSL *connection;
-	struct bytes in;    /* what is left of what was fed */
-	struct buffer kept; /* `in` looks into it, if it is not empty */
-	struct buffer *out; /* during one call */
-	char *reason;       /* NULL: it has not failed */
-	bool begun;         /* some bytes have come */
-	bool plain;         /* and they were not TLS's */
+	struct bytes in;         /* what is left of what was fed */
+	struct buffer kept;      /* `in` looks into it, if it is not empty */
+	struct buffer *out;      /* during one call */
+	char *reason;            /* NULL: it has not failed */
+	bool begun;              /* some bytes have come */
+	bool plain;              /* and they were not TLS's */
+	struct tls_claim *claim; /* owned; of a client whose handshake is not over, else NULL */
+	bool refused;            /* it claims too much */
 };
 
 static int bio_read(BIO *bio, char *room, int size)
@@ -31,6 +36,10 @@ static int bio_read(BIO *bio, char *room, int size)
 		BIO_set_retry_read(bio);
 		return -1;
 	}
+	tls->refused = tls->claim && !tls_claim_take(tls->claim, tls->connection,
+						     (struct bytes){tls->in.data, length});
+	if (tls->refused)
+		return -1;
 	memcpy(room, tls->in.data, length);
 	tls->in.data += length;
 	tls->in.length -= length;
@@ -83,6 +92,8 @@ struct tls *tls_new(SSL *connection)
 	BIO_set_data(bio, tls);
 	BIO_set_init(bio, 1);
 	tls->connection = connection;
+	if (SSL_is_server(connection))
+		tls->claim = must_calloc(1, sizeof(*tls->claim));
 	SSL_set_bio(connection, bio, bio);
 	return tls;
 }
@@ -96,6 +107,7 @@ void tls_free(struct tls *tls)
 		SSL_set_shutdown(tls->connection, SSL_SENT_SHUTDOWN);
 	SSL_free(tls->connection);
 	buffer_fini(&tls->kept);
+	free(tls->claim);
 	free(tls->reason);
 	free(tls);
 }
@@ -139,6 +151,12 @@ static void keep_reason(struct tls *tls)
 	tls->reason = must_strndup(reason, strlen(reason));
 }
 
+static void keep_text(struct tls *tls, const char *text)
+{
+	free(tls->reason);
+	tls->reason = must_strndup(text, strlen(text));
+}
+
 /* What a call that did not succeed means. */
 static enum tls_step judge(struct tls *tls, int result)
 {
@@ -148,7 +166,10 @@ static enum tls_step judge(struct tls *tls, int result)
 	case SSL_ERROR_ZERO_RETURN:
 		return TLS_ENDED;
 	default:
-		keep_reason(tls);
+		if (tls->refused)
+			keep_text(tls, TOO_LONG);
+		else
+			keep_reason(tls);
 		return TLS_FAILED;
 	}
 }
@@ -159,14 +180,17 @@ must_check enum tls_step tls_handshake(struct tls *tls, struct buffer *out)
 
 	/* OpenSSL would send an alert, and a client that does not know TLS would read it. */
 	if (tls->plain) {
-		free(tls->reason);
-		tls->reason = must_strndup(PLAIN, strlen(PLAIN));
+		keep_text(tls, PLAIN);
 		return TLS_FAILED;
 	}
 	ERR_clear_error();
 	tls->out = out;
 	result = SSL_do_handshake(tls->connection);
-	return result == 1 ? TLS_DONE : judge(tls, result);
+	if (result != 1)
+		return judge(tls, result);
+	free(tls->claim);
+	tls->claim = NULL;
+	return TLS_DONE;
 }
 
 must_check enum tls_step tls_read(struct tls *tls, void *room, size_t size, size_t *length,
