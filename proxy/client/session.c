@@ -84,6 +84,10 @@ void session_on_overdue(struct session *session, enum deadline_kind kind)
 		(kind == DEADLINE_LOOK ? session_look_again : session_look_at_reader)(session);
 		return;
 	}
+	if (kind == DEADLINE_HANDSHAKE && session_awaits_server(session)) {
+		session_give_server_up(session);
+		return;
+	}
 	session_tell(session, told[kind]);
 	session_close(session, SESSION_END_DONE);
 }
@@ -475,6 +479,21 @@ bool session_must_go_on(const struct session *session)
 	       (sequence && (sequence->end.holds || sequence_may_stream(sequence)));
 }
 
+/* The server has said nothing on this connection: it may say nothing to any client. */
+static bool session_heard_nothing(const struct session *session)
+{
+	return !session->works && session->request.hellos < 2 &&
+	       session->pending.count == session->request.hellos;
+}
+
+static void session_lose_server(const struct session *session, int status)
+{
+	if (session_heard_nothing(session))
+		session_fail_upstream(session, status);
+	else
+		metric_add(&session->loop->metrics->upstream_failures, 1);
+}
+
 /* Not inlined: what is read costs nothing for it. */
 static __attribute__((noinline)) void session_on_end(struct session *session, struct stream *stream,
 						     ssize_t status)
@@ -483,7 +502,7 @@ static __attribute__((noinline)) void session_on_end(struct session *session, st
 		status = UV_ECONNRESET;
 	stream_stop_reading(stream);
 	if (stream == &session->server && !session->client.ended)
-		metric_add(&session->loop->metrics->upstream_failures, 1);
+		session_lose_server(session, (int)status);
 	if (status != UV_EOF) {
 		session_tell_reset(session, stream, status);
 		if (stream != &session->client || !session_must_go_on(session)) {

@@ -219,6 +219,12 @@ void session_close_if_monitor(struct session *session);
 /* libuv's callbacks, for stream.c. */
 void session_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);
 void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer);
+/* The connection to the server is being made, and the client has done its part. */
+bool session_awaits_server(const struct session *session);
+/* The server does not do its part: closes the session. */
+void session_give_server_up(struct session *session);
+/* A connection to the server could not be made, or is lost. */
+void session_fail_upstream(const struct session *session, int status);
 /* The handshake of TLS on one side is over; `failure`: why there is no connection, or NULL. */
 void session_on_secured(struct session *session, struct stream *stream, const char *failure);
 /* Something that was queued has left: reading may go on. */

@@ -24,7 +24,7 @@ static bool session_lacks_room(int status)
 
 /* The mover asks whether clients reach the server at all, unless it was Spillway that had no room
  * for the connection. */
-static void session_fail_upstream(struct session *session, int status)
+void session_fail_upstream(const struct session *session, int status)
 {
 	metric_add(&session->loop->metrics->upstream_failures, 1);
 	if (!session_lacks_room(status))
@@ -122,6 +122,23 @@ static void session_fail_secured(struct session *session, const struct stream *s
 	} else {
 		session_tell_unsecured(session, failure);
 	}
+	session_close(session, SESSION_END_DONE);
+}
+
+bool session_awaits_server(const struct session *session)
+{
+	return session->state == SESSION_OPENING && session->server.tcp.data;
+}
+
+void session_give_server_up(struct session *session)
+{
+	if (session->server.tls) {
+		session_fail_secured(session, &session->server,
+				     "it does not answer within limits.handshake");
+		return;
+	}
+	session_fail_upstream(session, UV_ETIMEDOUT);
+	session_tell_unreachable(session, UV_ETIMEDOUT);
 	session_close(session, SESSION_END_DONE);
 }
 

@@ -385,6 +385,22 @@ def test_check_and_readyz_tell_of_a_server_that_wants_tls(cluster, authority):
         assert "tls-required" in [each["code"] for each in json.loads(ended.stdout)["findings"]]
 
 
+def test_a_server_that_comes_to_want_tls_is_found_by_the_next_client(authority, files):
+    """As an operator turns TLS on, one step after the other: the account speaks TLS already."""
+    options = ["--tlsMode", "preferTLS", "--tlsCertificateKeyFile", str(files["server"][2]), "--tlsCAFile",
+               str(authority.ca), "--tlsAllowConnectionsWithoutCertificates"]
+    tls = {"tls": True, "tlsCAFile": str(authority.ca)}
+    with Cluster(options=options, tls=tls) as cluster, cluster.client() as direct:
+        uri = f"mongodb://{cluster.primary.address}/?tls=true&tlsCAFile={authority.ca}"
+        with Spillway([cluster.primary], [RULE], {"upstream": {"uri": uri}}) as spillway:
+            direct.admin.command("setParameter", 1, tlsMode="requireTLS")
+            with pymongo.MongoClient("127.0.0.1", spillway.port, serverSelectionTimeoutMS=1500) as client, \
+                    pytest.raises(pymongo.errors.ServerSelectionTimeoutError):
+                client.admin.command("ping")
+            wait_for(lambda: spillway.admin("/readyz")[0] == 503, "that no client reaches the server")
+            assert "servers.tls" in spillway.admin("/readyz")[1]
+
+
 def test_the_accounts_uri_follows_servers_tls(cluster, authority, files):
     spillway = secured(cluster, authority, files)
     del spillway.settings["upstream"]

@@ -297,6 +297,11 @@ def test_a_server_that_stalls_in_the_handshake_ends():
         assert server.take(1) == b"\x16"
         assert client.rest() == (b"", "closed")
         assert server.rest()[1] == "closed"
+        relay.spillway.says("no TLS connection to server")
+        assert "it does not answer within limits.handshake" in relay.spillway.said()
+        assert "no request within" not in relay.spillway.said(), "that is not the client's fault"
+        relay.server.accept(secured=False)  # whether clients reach the server at all
+        relay.spillway.says("do not reach server")
 
 
 def test_a_client_that_goes_in_the_handshake_leaves_nothing(facing):
