@@ -6,6 +6,7 @@
 
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -116,6 +117,7 @@ static char *ask(const struct config *config, const struct admin_files *files, c
 	*status = 0;
 	if (connection < 0)
 		return NULL;
+	signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to sockets as to files */
 	text_append(&request, "%sHost: %s\r\n", head, address);
 	if (files->token)
 		text_append(&request, "Authorization: Bearer %s\r\n", files->token);

@@ -10,7 +10,6 @@
 #include "rules/rule/text.h"
 
 #include <bson/bson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -179,7 +178,6 @@ static int check_file(const char *path, bool json)
 		return 2;
 	}
 	log_configure(CONFIG_LOG_ERROR, false);
-	signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to sockets as to files */
 	text = config_print(config);
 	if (!json)
 		fputs(text, stdout);

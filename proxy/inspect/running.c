@@ -4,7 +4,6 @@
 #include "proxy/base/config_file.h"
 #include "proxy/check/ask_admin.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +15,6 @@ must_check bool running_open(struct running *running, const struct command_line 
 	auto_free char *mistake = NULL;
 
 	*running = (struct running){0};
-	signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to sockets as to files */
 	running->config = config_load(line->values[OPTION_CONFIG], &problems);
 	if (!running->config) {
 		fputs(problems, stderr);

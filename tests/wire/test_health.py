@@ -1,5 +1,9 @@
 """`spillway health` asks the running Spillway whether it is ready, as a container's probe does."""
+import contextlib
+import socket
+import ssl
 import subprocess
+import threading
 
 import pytest
 
@@ -29,6 +33,47 @@ def test_it_is_healthy_while_it_is_ready(guarded):
             assert (code, said) == (1, "")
             assert f"'127.0.0.1:{spillway.admin_port}' does not answer that Spillway is ready" in told
             spillway.start()
+
+
+@contextlib.contextmanager
+def hurried(authority, tmp_path):
+    """In a Spillway's place: ends each connection behind its half of the handshake of TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.cert, authority.key)
+
+    def serve(listener):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    come, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+                    come.write(connection.recv(65536))
+                    with contextlib.suppress(ssl.SSLWantReadError):
+                        context.wrap_bio(come, sent, server_side=True).do_handshake()
+                    connection.sendall(sent.read())
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve, args=(listener,))
+        server.start()
+        file = tmp_path / "spillway.yaml"
+        file.touch(mode=0o600)
+        file.write_text("listen: [{address: '127.0.0.1:1', server: '127.0.0.1:2'}]\nrules: []\nadmin:\n"
+                        f"  address: 127.0.0.1:{listener.getsockname()[1]}\n"
+                        f"  tls: {{cert: {authority.cert}, key: {authority.key}}}\n")
+        try:
+            yield file
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            server.join()
+
+
+@pytest.mark.parametrize("command, code", [("health", 1), ("reload", 3), ("upgrade", 3), ("status", 3)])
+def test_a_connection_that_is_cut_is_no_answer(tmp_path, command, code):
+    """OpenSSL writes to a socket that nobody reads any more."""
+    with Authority() as authority, hurried(authority, tmp_path) as file:
+        run = subprocess.run([program(), command, "--config", file], capture_output=True, text=True, timeout=60,
+                             check=False)
+        assert (run.returncode, run.stdout) == (code, "") and "answer" in run.stderr
 
 
 def test_a_spillway_whose_servers_do_not_answer_is_not_healthy(unserved):
