@@ -22,7 +22,7 @@ void session_rest_after_greeting(struct session *session)
 	if (wait == 0)
 		return;
 	metric_add(&session->loop->metrics->greetings_delayed, 1);
-	if (!first)
+	if (!first && turns_crowded(&session->loop->turns, uv_now(&session->loop->uv)))
 		session_tell(session, STRANGERS_GREETINGS);
 	session_set_state(session, SESSION_REWRITING);
 	session_pause(session, wait);

@@ -15,8 +15,12 @@ enum turns_kind {
 /* All zeros is none taken. */
 struct turns {
 	uint64_t latest[TURNS_KINDS]; /* monotonic microseconds */
+	uint64_t since;               /* turns_crowded's second, and the waits in it */
+	unsigned waits;
 };
 
 /* Takes the next turn: it comes in so many milliseconds, a second at most. 0: now. `now`: monotonic
  * milliseconds. */
 must_check uint64_t turns_take(struct turns *turns, enum turns_kind kind, uint64_t now);
+/* Somebody has to wait. True if in a second as many had to as only a crowd brings about. */
+must_check bool turns_crowded(struct turns *turns, uint64_t now);

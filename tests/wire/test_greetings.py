@@ -56,6 +56,18 @@ def test_who_greets_without_end_waits_between_requests(relay, greeting):
     assert relay.spillway.said().count("more than 1,000 times a second") == 1
 
 
+def test_monitors_that_greet_at_once_are_no_crowd(relay):
+    pairs = [relay.connect() for _ in range(12)]
+    for client, server in pairs:
+        greet(client, server, HELLO, FIRST)
+    for client, _ in pairs:
+        client.send(HELLO * 2)
+    for _, server in pairs:
+        answer_hellos(server, 2)
+    assert relay.spillway.metrics()[DELAYED] > 0
+    assert "more than 1,000 times" not in relay.spillway.said()
+
+
 def test_who_works_passes_by_a_crowd_of_greetings(relay):
     crowd = [relay.connect() for _ in range(4)]
     for client, _ in crowd:

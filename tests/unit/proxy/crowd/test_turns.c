@@ -46,3 +46,23 @@ Test(turns, what_was_not_used_for_long_is_not_saved)
 	cr_expect_eq(take(&turns, TURNS_REFUSALS, 11, 10 * NOW), 0);
 	cr_expect_eq(take(&turns, TURNS_REFUSALS, 1, 10 * NOW), 1);
 }
+
+static bool crowded(struct turns *turns, size_t count, uint64_t now)
+{
+	bool is = false;
+
+	while (count-- > 0)
+		is = turns_crowded(turns, now);
+	return is;
+}
+
+Test(turns, a_few_who_come_at_once_are_no_crowd)
+{
+	struct turns turns = {0};
+
+	cr_expect_not(crowded(&turns, 100, NOW));
+	cr_expect_not(crowded(&turns, 100, NOW + 1000));
+	cr_expect(crowded(&turns, 1, NOW + 1999));
+	cr_expect(crowded(&turns, 1000, NOW + 1999));
+	cr_expect_not(crowded(&turns, 1, NOW + 2000));
+}
