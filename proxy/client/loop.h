@@ -42,6 +42,7 @@ struct service {
 	_Atomic int64_t memory;      /* held for requests and merges, all loops together */
 	_Atomic uint64_t short_at;   /* when memory was too short for somebody; uv_now, 0: never */
 	atomic_bool scarce;          /* spare_memory_adjust's */
+	atomic_bool users;           /* a client has signed in: the server may ask who they are */
 	struct claims claims;        /* who holds much of it */
 	struct strangers strangers;  /* what was told of them */
 	struct peers peers;     /* where clients come from, if connections_per_address is set */

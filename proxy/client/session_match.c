@@ -7,12 +7,19 @@
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
 
+/* A server that nobody signs in at asks nobody who he is. */
+static bool request_may_be_refused(const struct session *session)
+{
+	return !session_is_proven(session) &&
+	       (session->rights.signed_in || atomic_load(&session->loop->service->users));
+}
+
 /* No rule concerns the frame at the start of `bytes`. What is not all there is left out, and so is
  * whatever mongod may refuse because it does not know the user. */
 void request_observe(struct session *session, struct bytes bytes, size_t length)
 {
 	if (observer_is_due(session->loop->observer) && bytes.length >= length &&
-	    (session->rights.proven || !session->rights.signed_in))
+	    !request_may_be_refused(session))
 		observer_look(session->loop->observer, (struct bytes){bytes.data, length});
 }
 

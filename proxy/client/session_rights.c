@@ -88,6 +88,7 @@ void session_note_sign_in(struct session *session, struct bytes body)
 	if (!session->rights.signed_in || !hello_signed_in(body))
 		return;
 	session->rights.logged_in = session->rights.proven = true;
+	atomic_store(&session->loop->service->users, true);
 	session_await_no_more(session, DEADLINE_LOGIN);
 }
 

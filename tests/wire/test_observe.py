@@ -118,6 +118,20 @@ def test_what_somebody_sends_who_tries_to_sign_in_does_not_count(observing):
     assert "shop.stranger" not in {each["namespace"] for each in suggestions(observing)["arrays"]}
 
 
+def test_where_others_sign_in_somebody_who_does_not_is_not_counted():
+    """He may be anybody, and mongod refuses what he sends."""
+    with Relay(RULES, EVERY) as relay:
+        stranger = relay.connect()
+        send(stranger, push("before", 1))
+        client, server = relay.connect()
+        client.send(message({"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": b"x", "$db": "admin"}, (), 3))
+        server.answer(server.frame(), {"conversationId": 1, "done": True, "ok": 1.0})
+        client.frame()
+        send(stranger, push("stranger", 1))
+        send((client, server), push("user", 1))
+        assert {each["namespace"] for each in suggestions(relay)["arrays"]} == {"shop.before", "shop.user"}
+
+
 def test_nothing_is_observed_unless_asked_for(relay, session):
     send(session, push("users", 1))
     assert suggestions(relay) == {"sample": 0.0, "seconds": 0, "arrays": []}
