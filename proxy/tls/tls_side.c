@@ -13,6 +13,8 @@
 
 #define SESSIONS_MAX 16
 
+#define CERTIFICATES_MOST 32768 /* bytes; OpenSSL makes room for what a client claims */
+
 /* The latest session with a host, to be resumed there and nowhere else: its certificate was that
  * host's. */
 struct side_session {
@@ -202,6 +204,8 @@ static SSL_CTX *context_new(struct tls_side *side)
 	SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_verify(context, verify_mode(side), NULL);
+	if (!side->servers)
+		SSL_CTX_set_max_cert_list(context, CERTIFICATES_MOST);
 	SSL_CTX_set_default_passwd_cb(context, on_passphrase);
 	set_resumption(context, side);
 	return context;

@@ -84,6 +84,22 @@ Test(tls_claim, other_messages_and_encrypted_ones_may_be_long)
 	close_world(&world);
 }
 
+/* OpenSSL itself looks at it, also where it is encrypted. */
+Test(tls_claim, certificates_of_a_client_may_not_be_long_either)
+{
+	struct world world;
+	struct pair pair;
+	SSL *connection;
+
+	open_world(&world);
+	open_accepting(&pair, &world, TLS1_3_VERSION);
+	connection = tls_side_accept(pair.side);
+	cr_assert_leq(SSL_get_max_cert_list(connection), 32768);
+	SSL_free(connection);
+	close_pair(&pair);
+	close_world(&world);
+}
+
 Test(tls_claim, a_handshake_ends_before_there_is_room_for_it)
 {
 	struct world world;
