@@ -5,6 +5,7 @@
 #include "rules/rule/text.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -309,6 +310,18 @@ static struct link *link_try(const mongoc_uri_t *uri, bool declares, const atomi
 	return NULL;
 }
 
+/* A server that wants TLS closes a connection without it, and says nothing. */
+static void hint_at_tls(const mongoc_uri_t *uri, bson_error_t *error)
+{
+	size_t length = strlen(error->message);
+
+	if (!mongoc_uri_get_tls(uri) &&
+	    (strstr(error->message, "connection closed calling hello") ||
+	     strstr(error->message, "Failed to receive length header")))
+		snprintf(error->message + length, sizeof(error->message) - length,
+			 "; it may want TLS (servers.tls, or tls=true in the account's URI)");
+}
+
 /* A server may be set to take no command without the version, its first one too. Others, of before
  * mongod 5.0, take none with it: so it is told to those who ask. */
 static struct link *link_new(mongoc_uri_t *uri, int32_t answer_ms, const atomic_bool *stopping,
@@ -321,6 +334,8 @@ static struct link *link_new(mongoc_uri_t *uri, int32_t answer_ms, const atomic_
 	link = link_try(uri, false, stopping, error);
 	if (!link && strstr(error->message, "apiVersion parameter is required"))
 		link = link_try(uri, true, stopping, error);
+	if (!link)
+		hint_at_tls(uri, error);
 	mongoc_uri_destroy(uri);
 	return link;
 }

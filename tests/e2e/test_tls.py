@@ -385,6 +385,23 @@ def test_check_and_readyz_tell_of_a_server_that_wants_tls(cluster, authority):
         assert "tls-required" in [each["code"] for each in json.loads(ended.stdout)["findings"]]
 
 
+@pytest.mark.parametrize("servers", [{}, {"servers": {"tls": {"ca": "?"}}}], ids=["all plain", "only clients by TLS"])
+def test_check_and_the_log_say_that_the_account_may_need_tls(cluster, authority, servers):
+    if servers:
+        servers["servers"]["tls"]["ca"] = str(authority.ca)
+    hint = "it may want TLS (servers.tls, or tls=true in the account's URI)"
+    more = {"upstream": {"uri": f"mongodb://{cluster.primary.address}/"}, **servers}
+    spillway = Spillway([cluster.primary], [RULE], more)
+    try:
+        spillway.start(ready=False)
+        spillway.says(hint)
+        ended = subprocess.run([program(), "check", "--config", spillway.file, "--json"], capture_output=True,
+                               text=True, timeout=60, check=False)
+        assert ended.returncode == 3 and hint in json.loads(ended.stdout)["error"]
+    finally:
+        spillway.__exit__(failure=True)
+
+
 def test_a_server_that_comes_to_want_tls_is_found_by_the_next_client(authority, files):
     """As an operator turns TLS on, one step after the other: the account speaks TLS already."""
     options = ["--tlsMode", "preferTLS", "--tlsCertificateKeyFile", str(files["server"][2]), "--tlsCAFile",
