@@ -192,7 +192,8 @@ static void note_silent(struct open_reads *reads, const char *server)
 		return;
 	log_warning("4049 mover: the server '%s' does not say whether reads go on that began "
 		    "before the new rules; until it does, no tail moves under these rules: bring "
-		    "it back, or take it out of the file and run 'spillway upgrade'",
+		    "it back, or take it out: of the file, by 'spillway upgrade', or, with "
+		    "'replica_set', of the set",
 		    server);
 	reads->missed = true;
 }
