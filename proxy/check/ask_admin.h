@@ -10,6 +10,8 @@ char *ask_admin(const struct config *config, const struct admin_files *files, co
 /* The same; *status is what it was answered with, 0: nobody answers. */
 char *ask_admin_status(const struct config *config, const struct admin_files *files,
 		       const char *path, int *status);
+/* ask_admin without the token, of a server with any certificate. */
+char *ask_anybody(const struct config *config, const char *path);
 /* Asks for what the path names, "/reload" or "/upgrade". The same, but *status is what it was
  * answered with; 0: nobody answers. */
 char *ask_admin_for(const struct config *config, const struct admin_files *files, const char *path,

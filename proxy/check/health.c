@@ -10,6 +10,9 @@ static int ask(const struct config *config, const struct admin_files *files)
 {
 	auto_free char *answer = ask_admin(config, files, "/readyz");
 
+	/* A certificate that was renewed serves only after a reload: that is no reason to end. */
+	if (!answer && files->cert)
+		answer = ask_anybody(config, "/readyz");
 	if (answer) {
 		printf("%s%s", answer, strchr(answer, '\n') ? "" : "\n");
 		return 0;

@@ -35,6 +35,21 @@ def test_it_is_healthy_while_it_is_ready(guarded):
             spillway.start()
 
 
+def test_a_certificate_that_was_renewed_on_disk_makes_nobody_ill():
+    """The running Spillway shows the one before until it is told."""
+    with FakeServer() as server, Authority() as authority:
+        spillway = Spillway([server], RULES, {"upstream": {"uri": server.uri}})
+        spillway.secure_admin("a-token-of-many-letters", authority)
+        with spillway:
+            cert, key, _ = authority.sign("renewed")
+            authority.cert.write_bytes(cert.read_bytes())
+            authority.key.write_bytes(key.read_bytes())
+            assert health(spillway) == (0, "ready\n", "")
+            spillway.hang_up()
+            spillway.says(" 1034 reload: ")
+            assert health(spillway) == (0, "ready\n", "")
+
+
 @contextlib.contextmanager
 def hurried(authority, tmp_path):
     """In a Spillway's place: ends each connection behind its half of the handshake of TLS."""
