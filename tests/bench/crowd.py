@@ -55,6 +55,7 @@ def kinds():
         "saslContinue without saslStart": Kind(HELLO, continued),
         "TLS on the plain port": Kind(client_hello),
         "plain bytes on the TLS port": Kind(HELLO, secured=True),
+        "long ClientHellos": Kind(bytes.fromhex("16030100680101ff00") + bytes(100), secured=True),
         "refusals that nobody reads": Kind(HELLO, refused * 20, reads=False),
         "garbage": Kind(os.urandom(200)),
         "compressed bombs": Kind(HELLO + frames.compressed(pushes(40_000_000), "zstd")),
