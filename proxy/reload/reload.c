@@ -6,6 +6,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/config_file.h"
 #include "proxy/base/log.h"
+#include "proxy/process/descriptors.h"
 #include "proxy/reload/try_rules.h"
 #include "proxy/upstream/link.h"
 #include "rules/config/config_change.h"
@@ -208,10 +209,21 @@ static void tell(struct round_of_reload *round)
 	}
 }
 
+/* More connections than before may have no room: the log is told. */
+static void look_at_room(const struct round_of_reload *round)
+{
+	int64_t now = round->config->limits.connections, sockets;
+	bson_error_t error;
+
+	if (now > round->reload->service->config->limits.connections)
+		(void)!descriptors_raise(now, &sockets, &error);
+}
+
 static void take(struct round_of_reload *round)
 {
 	const struct config *config = round->config;
 
+	look_at_room(round);
 	log_configure(config->log_level, config->log_json);
 	mover_take_settings(round->reload->service->mover, config);
 	tls_pairs_take(round->reload->service->tls, round->tls);

@@ -43,6 +43,16 @@ def test_a_limit_holds_for_what_comes_next(relay):
     assert reload(relay, limits=limits)[0] == 0
 
 
+def test_more_connections_than_there_is_room_for_are_told_of(relay):
+    limits = relay.spillway.settings["limits"]
+    before = relay.spillway.said().count(" 1020 ")
+    assert reload(relay, limits={**limits, "connections": 1_000_000})[0] == 0
+    relay.spillway.says("fewer than limits.connections (1000000)")
+    assert relay.spillway.said().count(" 1020 ") == before + 1
+    assert reload(relay, limits=limits)[0] == 0
+    assert relay.spillway.said().count(" 1020 ") == before + 1
+
+
 def test_the_log_changes_at_once(relay):
     assert reload(relay, log={"format": "json"})[1].endswith("'log.format' is 'json', it was 'text'\n")
     relay.spillway.says('"msg":"reload: ')
