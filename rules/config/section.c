@@ -274,6 +274,11 @@ static bool within(struct range range, int64_t value)
 	return value >= range.least && value <= range.most;
 }
 
+static const char *or_off(const struct setting *setting)
+{
+	return setting->off ? ", or off" : "";
+}
+
 static void read_count(const struct section *section, const struct setting *setting, int64_t *count)
 {
 	const struct yaml_node *value = find_scalar(section, setting_key(setting));
@@ -286,9 +291,10 @@ static void read_count(const struct section *section, const struct setting *sett
 	else
 		problem_add(section->problems, value->at,
 			    "'%s' must be a whole number from %" PRId64 " to %" PRId64
-			    "%s, not '%s'",
+			    "%s%s, not '%s'",
 			    setting_key(setting), setting->range.least, setting->range.most,
-			    value->plain ? "" : ", without quotes", text_quote(value->text).text);
+			    value->plain ? "" : ", without quotes", or_off(setting),
+			    text_quote(value->text).text);
 }
 
 static const char *measure_form(enum setting_kind kind)
@@ -317,12 +323,12 @@ static void read_measure(const struct section *section, const struct setting *se
 		problem_add(section->problems, value->at,
 			    "'%s' needs a unit: ms, s, m or h, as in %.20ss", key, text);
 	else if (!setting_measure(kind, text, &read))
-		problem_add(section->problems, value->at, "'%s' must be %s, not '%s'", key,
-			    measure_form(kind), text_quote(value->text).text);
+		problem_add(section->problems, value->at, "'%s' must be %s%s, not '%s'", key,
+			    measure_form(kind), or_off(setting), text_quote(value->text).text);
 	else if (!within(setting->range, read))
-		problem_add(section->problems, value->at, "'%s' must be from %s to %s, not '%s'",
+		problem_add(section->problems, value->at, "'%s' must be from %s to %s%s, not '%s'",
 			    key, setting_measure_text(kind, least, setting->range.least),
-			    setting_measure_text(kind, most, setting->range.most),
+			    setting_measure_text(kind, most, setting->range.most), or_off(setting),
 			    text_quote(value->text).text);
 	else
 		*number = read;

@@ -171,8 +171,8 @@ static void bad_share(const char *share)
 	auto_buffer struct buffer text = {0}, expected = {0};
 
 	text_append(&text, LISTEN RULES "observe: { sample: %s }\n", share);
-	text_append(&expected, "f:5:20: 'sample' must be a fraction such as 0.01, not '%s'\n",
-		    share);
+	text_append(&expected,
+		    "f:5:20: 'sample' must be a fraction such as 0.01, or off, not '%s'\n", share);
 	buffer_append(&text, "", 1);
 	buffer_append(&expected, "", 1);
 	bad((const char *)text.data, &nothing, (const char *)expected.data);
@@ -192,7 +192,8 @@ Test(config, workers_limits_and_log)
 	    "f:5:61: 'memory' must be from 1MB to 1024GB, not '0'\n");
 	bad(LISTEN RULES "limits: { connections_per_address: 0, login: 0s, progress: 61m }\n",
 	    &nothing,
-	    "f:5:36: 'connections_per_address' must be a whole number from 1 to 1000000, not '0'\n"
+	    "f:5:36: 'connections_per_address' must be a whole number from 1 to 1000000, or off, "
+	    "not '0'\n"
 	    "f:5:46: 'login' must be from 1ms to 1h, not '0s'\n"
 	    "f:5:60: 'progress' must be from 1ms to 1h, not '61m'\n");
 	bad(LISTEN RULES "limits: { before_login: 1KB }\n", &nothing,
@@ -201,7 +202,7 @@ Test(config, workers_limits_and_log)
 	    "f:5:15: 'level' must be 'error', 'warning', 'info' or 'debug', not 'trace'\n"
 	    "f:5:30: 'format' must be 'text' or 'json', not 'xml'\n");
 	bad(LISTEN RULES "observe: { sample: 1.1 }\n", &nothing,
-	    "f:5:20: 'sample' must be from 0.000001 to 1, not '1.1'\n");
+	    "f:5:20: 'sample' must be from 0.000001 to 1, or off, not '1.1'\n");
 	for (size_t i = 0; i < ARRAY_LENGTH(no_share); i++)
 		bad_share(no_share[i]);
 	bad(LISTEN RULES "limits: 5\nlog: x\n", &nothing,

@@ -168,7 +168,8 @@ Test(rules_file, units)
 	       {HEAD RULE "    quiet: -1s\n", "8:12: 'quiet' must be a whole number of ms"},
 	       {HEAD RULE "    quiet: 1d\n", "8:12: 'quiet' must be a whole number of ms"},
 	       {HEAD RULE "    quiet: 61m\n", "8:12: 'quiet' must be from 0s to 1h, not '61m'"},
-	       {HEAD RULE "    sweep: 0s\n", "8:12: 'sweep' must be from 1ms to 720h, not '0s'"},
+	       {HEAD RULE "    sweep: 0s\n",
+		"8:12: 'sweep' must be from 1ms to 720h, or off, not '0s'"},
 	       {HEAD RULE "    sweep: on\n", "8:12: 'sweep' must be a whole number of ms"},
 	       {HEAD RULE "    max_bytes: 1mb\n",
 		"8:16: 'max_bytes' must be a whole number of B, KB, MB or GB, as in 1MB, not "
