@@ -4,10 +4,13 @@
 
 #include "proxy/base/address.h"
 #include "proxy/base/log.h"
+#include "proxy/crowd/addresses.h"
 
 #include <stdlib.h>
 
 #define KEEPALIVE_SECONDS 60
+#define LOOKED_AT 512 /* sessions */
+#define CROWD 16      /* connections of one address; fewer may be its drivers' monitors */
 
 static _Atomic uint64_t last_id;
 /* Clients can come as often as they like. */
@@ -198,20 +201,66 @@ static void session_secure(struct session *session, struct stream *stream)
 		session_fail_secured(session, stream, "no memory for a connection");
 }
 
+static bool session_is_stranger(const struct session *session)
+{
+	return session->state != SESSION_CLOSING && session->admission == SESSION_ADMITTED &&
+	       session->peer.address.known && !session->rights.proven;
+}
+
+/* Of the loop's newest sessions: the newest stranger of the address that has a crowd of them. */
+static struct session *session_find_crowd(struct loop *loop)
+{
+	struct addresses addresses = {.count = 0};
+	struct session *at = loop->sessions;
+	const struct peer *most;
+	size_t count;
+
+	for (size_t i = 0; at && i < LOOKED_AT; at = at->next, i++)
+		if (session_is_stranger(at))
+			addresses_add(&addresses, &at->peer.address);
+	most = addresses_most(&addresses, &count);
+	if (count < CROWD)
+		return NULL;
+	at = loop->sessions;
+	while (!session_is_stranger(at) || !peer_same_address(&at->peer.address, most))
+		at = at->next;
+	return at;
+}
+
+/* Where limits.connections is reached: somebody of a crowd of another address goes (decision 96).
+ * Where nobody signs in at all, strangers can't be told from clients. */
+static bool session_make_room(struct session *session)
+{
+	struct service *service = session->loop->service;
+	struct session *other;
+
+	if (!atomic_load(&service->users) || !session->peer.address.known)
+		return false;
+	other = session_find_crowd(session->loop);
+	if (!other || peer_same_address(&other->peer.address, &session->peer.address))
+		return false;
+	metric_add(&session->loop->metrics->connections_refused, 1);
+	session_tell(other, STRANGERS_SHED);
+	session_close(other, SESSION_END_DONE);
+	return true;
+}
+
 /* `open` counts all connections, with this one and with those that were refused; `same` those of
  * its address. */
-static enum session_admission session_admit(struct service *service, int64_t open, int64_t same)
+static enum session_admission session_admit(struct session *session, int64_t open, int64_t same)
 {
+	struct service *service = session->loop->service;
 	int64_t most = service->config->limits.connections_per_address;
 
 	if (most > 0 && same > 2 * most)
 		return SESSION_FAR_TOO_MANY;
 	if (!mover_admits(service->mover))
 		return SESSION_TOO_EARLY;
-	if (open - atomic_load(&service->refused) > service->config->limits.connections)
-		return SESSION_TOO_MANY;
 	if (most > 0 && same > most)
 		return SESSION_TOO_MANY_THERE;
+	if (open - atomic_load(&service->refused) > service->config->limits.connections &&
+	    !session_make_room(session))
+		return SESSION_TOO_MANY;
 	return SESSION_ADMITTED;
 }
 
@@ -230,7 +279,7 @@ void session_enter(struct session *session)
 	struct service *service = session->loop->service;
 	int64_t open = atomic_load(&service->connections);
 
-	session->admission = session_admit(service, open, session_join_peer(session));
+	session->admission = session_admit(session, open, session_join_peer(session));
 	if (session_is_refused(session))
 		atomic_fetch_add(&service->refused, 1);
 	if (session->admission == SESSION_FAR_TOO_MANY) {

@@ -47,6 +47,8 @@ static const char *const what_happened[STRANGERS_KINDS] = {
 	[STRANGERS_GREETINGS] =
 		"2048 waits: connections that have not signed in ask for hello, or try to sign "
 		"in, more than 1,000 times a second",
+	[STRANGERS_SHED] = "2049 closed: limits.connections is reached, and its address has the "
+			   "most connections that have not signed in",
 	[STRANGERS_UNREAD] = "2046 closed: it does not take its replies, and memory is short "
 			     "(limits.memory)",
 };

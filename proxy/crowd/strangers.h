@@ -23,6 +23,7 @@ enum strangers_kind {
 	STRANGERS_COMPRESSOR,   /* one that was not agreed on */
 	STRANGERS_UNREAD,       /* it does not take its replies while memory is short */
 	STRANGERS_GREETINGS,    /* hello, or tries to sign in, too often */
+	STRANGERS_SHED,         /* limits.connections, and its address has a crowd */
 	STRANGERS_UNPROXIED,    /* no PROXY header from who has to send one */
 	STRANGERS_KINDS,
 };

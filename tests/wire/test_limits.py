@@ -129,6 +129,35 @@ def test_one_address_may_have_so_many_connections():
         works(*second)
 
 
+def connect_from(relay, address):
+    client = peer.End(socket.create_connection(("127.0.0.1", relay.spillway.port), 30, (address, 0)))
+    relay.clients.append(client)
+    return client
+
+
+def test_a_crowd_that_does_not_sign_in_makes_room_for_others():
+    """The newest of it first. Without a sign-in, strangers can't be told from clients; a few are a driver's monitors."""
+    with Relay(RULES, {"workers": 1, "limits": {"connections": 20, "handshake": "10m"}}) as relay:
+        crowd = [relay.connect() for _ in range(17)]
+        client, monitor = ((connect_from(relay, "127.0.0.2"), relay.server.accept()) for _ in range(2))
+        works(*monitor)
+        full = relay.connect()
+        refused_connection(connect_from(relay, "127.0.0.3"), message(HELLO, (), 5))
+        client[0].send(message({"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": b"x", "$db": "admin"}, (), 3))
+        client[1].answer(client[1].frame(), {"conversationId": 1, "done": True, "ok": 1.0})
+        client[0].frame()
+        refused_connection(relay.client(), message(HELLO, (), 5))
+        for newest in (full, crowd.pop(), crowd.pop()):
+            works(connect_from(relay, "127.0.0.3"), relay.server.accept())
+            assert newest[0].rest() == (b"", CLOSED)
+            ended(newest[1])
+        assert relay.spillway.says("its address has the most connections that have not signed in")
+        refused_connection(connect_from(relay, "127.0.0.3"), message(HELLO, (), 5))
+        for each in (*crowd, client, monitor):
+            works(*each)
+        assert relay.spillway.metrics()["spillway_connections_refused_total"] == 6
+
+
 def cpu_seconds(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
