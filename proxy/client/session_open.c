@@ -219,12 +219,10 @@ static struct session *session_find_crowd(struct loop *loop)
 		if (session_is_stranger(at))
 			addresses_add(&addresses, &at->peer.address);
 	most = addresses_most(&addresses, &count);
-	if (count < CROWD)
-		return NULL;
-	at = loop->sessions;
-	while (!session_is_stranger(at) || !peer_same_address(&at->peer.address, most))
-		at = at->next;
-	return at;
+	for (at = loop->sessions; at && count >= CROWD; at = at->next)
+		if (session_is_stranger(at) && peer_same_address(&at->peer.address, most))
+			return at;
+	return NULL;
 }
 
 /* Where limits.connections is reached: somebody of a crowd of another address goes (decision 96).
