@@ -293,7 +293,7 @@ static int ask_deployment(struct job *job)
 	struct member_names *names;
 	char reason[1024] = "";
 	struct tls_pairs *tls =
-		tls_pairs_new(job->config, job->options.config, reason, sizeof(reason));
+		tls_pairs_new_servers(job->config, job->options.config, reason, sizeof(reason));
 	const struct reach reach = {job->config, tls, job->places};
 	enum deployment found;
 

@@ -14,33 +14,55 @@ struct tls_load {
 	SSL_CTX *contexts[];
 };
 
-static bool make_pair(struct tls_pair *pair, const struct config *config, size_t index,
-		      const char *path, char *reason, size_t size)
+static bool make_servers(struct tls_pairs *pairs, const struct config *config, const char *path,
+			 char *reason, size_t size)
 {
-	const struct config_tls *client = &config->listen[index].tls;
-
-	if (client->on && !(pair->client = tls_side_new_listener(client, path, reason, size)))
-		return false;
-	if (!config->server_tls.on)
-		return true;
-	pair->server = tls_side_new_server(&config->server_tls, path, reason, size);
-	return pair->server;
+	for (size_t i = 0; config->server_tls.on && i < pairs->count; i++) {
+		pairs->pairs[i].server =
+			tls_side_new_server(&config->server_tls, path, reason, size);
+		if (!pairs->pairs[i].server)
+			return false;
+	}
+	return true;
 }
 
-struct tls_pairs *tls_pairs_new(const struct config *config, const char *path, char *reason,
-				size_t size)
+static bool make_clients(struct tls_pairs *pairs, const struct config *config, const char *path,
+			 char *reason, size_t size)
+{
+	for (size_t i = 0; i < pairs->count; i++) {
+		const struct config_tls *tls = &config->listen[i].tls;
+
+		if (!tls->on)
+			continue;
+		pairs->pairs[i].client = tls_side_new_listener(tls, path, reason, size);
+		if (!pairs->pairs[i].client)
+			return false;
+	}
+	return true;
+}
+
+struct tls_pairs *tls_pairs_new_servers(const struct config *config, const char *path, char *reason,
+					size_t size)
 {
 	size_t count = config->replica_set.on ? 1 : config->listen_count;
 	struct tls_pairs *pairs = must_calloc(1, sizeof(*pairs) + count * sizeof(pairs->pairs[0]));
 
 	pairs->count = count;
-	for (size_t i = 0; i < pairs->count; i++) {
-		if (make_pair(&pairs->pairs[i], config, i, path, reason, size))
-			continue;
-		tls_pairs_free(pairs);
-		return NULL;
-	}
-	return pairs;
+	if (make_servers(pairs, config, path, reason, size))
+		return pairs;
+	tls_pairs_free(pairs);
+	return NULL;
+}
+
+struct tls_pairs *tls_pairs_new(const struct config *config, const char *path, char *reason,
+				size_t size)
+{
+	struct tls_pairs *pairs = tls_pairs_new_servers(config, path, reason, size);
+
+	if (!pairs || make_clients(pairs, config, path, reason, size))
+		return pairs;
+	tls_pairs_free(pairs);
+	return NULL;
 }
 
 void tls_pairs_free(struct tls_pairs *pairs)

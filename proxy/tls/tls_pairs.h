@@ -14,6 +14,9 @@ struct tls_pairs;
 /* `path` is the configuration file's; both must outlive the pairs. On failure NULL, and why. */
 struct tls_pairs *tls_pairs_new(const struct config *config, const char *path, char *reason,
 				size_t size);
+/* Without the sides to clients: whoever serves none may not be allowed to read their keys. */
+struct tls_pairs *tls_pairs_new_servers(const struct config *config, const char *path, char *reason,
+					size_t size);
 /* Takes NULL. */
 void tls_pairs_free(struct tls_pairs *pairs);
 /* What all files hold now: read first, then taken or not. NULL if one is wrong, and why. */

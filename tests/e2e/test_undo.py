@@ -23,6 +23,14 @@ def operator(cluster):
         yield made
 
 
+def test_the_listeners_key_is_none_of_its_business(cluster, shop):
+    """Whoever runs it may not be allowed to read the key."""
+    tls = {"cert": "/nowhere/cert.pem", "key": "/nowhere/key.pem"}
+    listen = [{"address": "127.0.0.1:1024", "server": cluster.primary.address, "tls": tls}]
+    with Operator(cluster, [FLAGGED], listen=listen) as without:
+        without.run("undo", code=0)
+
+
 def snapshot(shop):
     """The hash of what documents hold, and the names of the collections."""
     shown = shop.command("dbHash")
