@@ -8,20 +8,31 @@
 
 /* ---- the names ---- */
 
-static void look_at_name(struct bytes name, const struct ruled_namespace *namespace,
+/* `gone`: where the array was, nothing is any more that may be one. Whoever does that to an array
+ * with overflow names its state, too. */
+static void look_at_name(struct bytes name, bool gone, const struct ruled_namespace *namespace,
 			 struct change_names *names)
 {
+	enum path_relation relation = PATH_APART;
+
 	if (name_is_state(name)) {
 		names->state = true;
 		return;
 	}
-	for (size_t i = 0; i < namespace->target_count; i++)
-		if (path_relate(name, namespace->targets[i].rule->array) != PATH_APART) {
-			names->array = true;
-			return;
-		}
-	if (name_find_hidden(name, namespace))
+	for (size_t i = 0; i < namespace->target_count && relation == PATH_APART; i++)
+		relation = path_relate(name, namespace->targets[i].rule->array);
+	if (relation != PATH_APART)
+		names->array |= !gone || relation == PATH_BELOW;
+	else if (name_find_hidden(name, namespace))
 		names->hidden = true;
+}
+
+static void look_at_value(const struct element *value, const struct ruled_namespace *namespace,
+			  struct change_names *names)
+{
+	look_at_name(value->name,
+		     value->type != BSON_BYTE_ARRAY && value->type != BSON_BYTE_DOCUMENT, namespace,
+		     names);
 }
 
 bool change_name_in_list(const struct element *item, struct bytes *name)
@@ -48,9 +59,10 @@ struct change_names change_look(struct bytes change, const struct ruled_namespac
 			continue;
 		while (cursor_next(&items, &item) == CURSOR_ELEMENT)
 			if (part.type == BSON_BYTE_DOCUMENT)
-				look_at_name(item.name, namespace, &names);
+				look_at_value(&item, namespace, &names);
 			else if (change_name_in_list(&item, &name))
-				look_at_name(name, namespace, &names);
+				look_at_name(name, element_is(&part, "removedFields"), namespace,
+					     &names);
 	}
 	return names;
 }

@@ -463,6 +463,24 @@ def test_a_collection_that_was_dropped_tells_no_state(client, direct):
     assert caught.value.code == 286 and "minSnapshotHistoryWindowInSeconds" in str(caught.value)
 
 
+@pytest.mark.parametrize("update", [{"$set": {"f": 2}}, {"$set": {"f": None}}, {"$unset": {"f": 1}}])
+def test_what_leaves_no_array_is_told_behind_a_drop(client, direct, update):
+    """An array with overflow would lose its state by it. The stream is resumed there, so it knows of nothing before."""
+    twins = Twins(client, direct, "plain", "f")
+    twins.both(lambda collection: collection.delete_many({}))
+    found = []
+    for collection in (twins.through, twins.straight):
+        with collection.watch() as stream:
+            collection.insert_one({"_id": 1, "f": [1]})
+            token = next(stream)["_id"]
+        collection.update_one({"_id": 1}, update)
+        collection.delete_one({"_id": 1})
+        collection.drop()
+        with collection.watch(resume_after=token) as stream:
+            found.append([bare(next(stream)) for _ in range(3)])
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("moves", [False, True], ids=["short", "spilled"])
 def test_what_a_reply_has_inserted_is_told_behind_a_drop(client, direct, moves):
     """Nothing has to be known of the time before: the insert is among the events."""
