@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define KINDS_MAX 256
+#define OTHERS "(other clients)" /* all further kinds together */
 
 struct client_entry {
 	struct client_entry *next, *previous;
@@ -39,12 +40,9 @@ static struct client_entry *find(const char *application, const char *driver, co
 
 static struct client_entry *add(const char *application, const char *driver, const char *host)
 {
-	struct client_entry *entry;
+	struct client_entry *entry = must_calloc(1, sizeof(*entry));
 
-	if (kinds == KINDS_MAX)
-		return NULL;
 	kinds++;
-	entry = must_calloc(1, sizeof(*entry));
 	entry->application = must_strndup(application, strlen(application));
 	entry->driver = must_strndup(driver, strlen(driver));
 	memcpy(entry->host, host, strlen(host) + 1);
@@ -65,10 +63,13 @@ struct client_entry *clients_join(const char *application, const char *driver,
 	name_host(peer, host);
 	pthread_mutex_lock(&lock);
 	entry = find(name, by, host);
-	if (!entry)
+	if (!entry && kinds < KINDS_MAX)
 		entry = add(name, by, host);
-	if (entry)
-		entry->connections++;
+	if (!entry)
+		entry = find(OTHERS, "", "");
+	if (!entry)
+		entry = add(OTHERS, "", "");
+	entry->connections++;
 	pthread_mutex_unlock(&lock);
 	return entry;
 }

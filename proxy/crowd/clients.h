@@ -5,8 +5,8 @@
 
 struct client_entry;
 
-/* Counts one more connection; the texts are copied and may be NULL. NULL where too many kinds are
- * known already: these are not told apart. */
+/* Counts one more connection; the texts are copied and may be NULL. Behind 256 kinds all others are
+ * one, "(other clients)". */
 struct client_entry *clients_join(const char *application, const char *driver,
 				  const struct peer *peer);
 /* Counts one less. `entry` may be NULL. */
