@@ -11,6 +11,7 @@
 #define KEEPALIVE_SECONDS 60
 #define LOOKED_AT 512 /* sessions */
 #define CROWD 16      /* connections of one address; fewer may be its drivers' monitors */
+#define CROWD_SHARE 4 /* and this part of all that are looked at */
 
 static _Atomic uint64_t last_id;
 /* Clients can come as often as they like. */
@@ -212,14 +213,16 @@ static struct session *session_find_crowd(struct loop *loop)
 {
 	struct addresses addresses = {.count = 0};
 	struct session *at = loop->sessions;
+	size_t looked = 0, count;
 	const struct peer *most;
-	size_t count;
 
-	for (size_t i = 0; at && i < LOOKED_AT; at = at->next, i++)
+	for (; at && looked < LOOKED_AT; at = at->next, looked++)
 		if (session_is_stranger(at))
 			addresses_add(&addresses, &at->peer.address);
 	most = addresses_most(&addresses, &count);
-	for (at = loop->sessions; at && count >= CROWD; at = at->next)
+	if (count < CROWD || count < looked / CROWD_SHARE)
+		return NULL;
+	for (at = loop->sessions; at; at = at->next)
 		if (session_is_stranger(at) && peer_same_address(&at->peer.address, most))
 			return at;
 	return NULL;
