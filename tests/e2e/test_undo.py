@@ -272,7 +272,7 @@ def test_a_document_that_changes_each_time_stays(cluster, operator, shop):
     spill(shop, "x", list(range(12)))
     spill(shop, "good", list(range(12)))
     slow = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway", "blockConnection": True,
-            "blockTimeMS": 100}
+            "blockTimeMS": 300}
     stopped = threading.Event()
 
     def change():
