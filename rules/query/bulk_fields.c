@@ -1,6 +1,8 @@
 /* What mongod's definition of bulkWrite says of each field of an op. */
 #include "rules/query/bulk_fields.h"
 
+#include "rules/query/statements.h"
+
 #include <bson/bson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@ static const struct bulk_field update_fields[] = {
 	{"multi", "multi", BULK_FIELD_BOOL, false},
 	{"upsert", "upsert", BULK_FIELD_BOOL, false},
 	{"upsertSupplied", "upsertSupplied", BULK_FIELD_BOOL, false},
-	{"arrayFilters", "arrayFilters", BULK_FIELD_ARRAY, false},
+	{"arrayFilters", "arrayFilters", BULK_FIELD_FILTERS, false},
 	{"hint", "hint", BULK_FIELD_HINT, false},
 	{"collation", "collation", BULK_FIELD_DOCUMENT, false},
 	{"constants", "c", BULK_FIELD_DOCUMENT, false},
@@ -72,11 +74,11 @@ bool bulk_field_fits(const struct element *field, enum bulk_field_kind kind)
 	case BULK_FIELD_DOCUMENT:
 		return field->type == BSON_BYTE_DOCUMENT;
 	case BULK_FIELD_UPDATE:
-		return field->type == BSON_BYTE_DOCUMENT || field->type == BSON_BYTE_ARRAY;
+		return statement_update_sound(field);
 	case BULK_FIELD_BOOL:
 		return field->type == BSON_BYTE_BOOL;
-	case BULK_FIELD_ARRAY:
-		return field->type == BSON_BYTE_ARRAY;
+	case BULK_FIELD_FILTERS:
+		return statement_filters_sound(field);
 	case BULK_FIELD_HINT:
 		return field->type == BSON_BYTE_DOCUMENT || field->type == BSON_BYTE_STRING;
 	}

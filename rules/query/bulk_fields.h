@@ -9,7 +9,7 @@ enum bulk_field_kind {
 	BULK_FIELD_DOCUMENT,
 	BULK_FIELD_UPDATE, /* a document or a pipeline */
 	BULK_FIELD_BOOL,
-	BULK_FIELD_ARRAY,
+	BULK_FIELD_FILTERS,
 	BULK_FIELD_HINT,
 };
 

@@ -199,6 +199,37 @@ must_check bool statement_pinned_id(struct bytes filter, bool collated, struct e
 	return false;
 }
 
+bool statement_update_sound(const struct element *u)
+{
+	struct cursor cursor;
+	struct element stage;
+	enum cursor_step step = CURSOR_INVALID;
+
+	if (u->type != BSON_BYTE_ARRAY)
+		return u->type == BSON_BYTE_DOCUMENT;
+	if (cursor_open(&cursor, u->value))
+		do
+			step = cursor_next(&cursor, &stage);
+		while (step == CURSOR_ELEMENT && stage.type == BSON_BYTE_DOCUMENT);
+	return step == CURSOR_END;
+}
+
+bool statement_filters_sound(const struct element *filters)
+{
+	struct cursor cursor;
+	struct element filter;
+	enum cursor_step step = CURSOR_INVALID;
+	char name[12];
+
+	if (filters->type == BSON_BYTE_ARRAY && cursor_open(&cursor, filters->value))
+		step = cursor_next(&cursor, &filter);
+	for (uint32_t i = 0; step == CURSOR_ELEMENT; i++, step = cursor_next(&cursor, &filter))
+		if (!element_is(&filter, writer_index(name, i)) ||
+		    (filter.type != BSON_BYTE_DOCUMENT && !element_is_nothing(&filter)))
+			return false;
+	return step == CURSOR_END;
+}
+
 /* As the server's definition of the command has it (write_ops.idl). */
 static bool field_sound(const struct element *field, bool deletes)
 {
@@ -215,11 +246,11 @@ static bool field_sound(const struct element *field, bool deletes)
 	if (deletes)
 		return bytes_are(name, "limit") && statement_limit(field, &many);
 	if (bytes_are(name, "u"))
-		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_ARRAY;
+		return statement_update_sound(field);
 	if (bytes_are(name, "multi") || bytes_are(name, "upsert"))
 		return type == BSON_BYTE_BOOL || element_is_nothing(field);
 	if (bytes_are(name, "arrayFilters"))
-		return type == BSON_BYTE_ARRAY;
+		return statement_filters_sound(field);
 	return bytes_are(name, "c") && (type == BSON_BYTE_DOCUMENT || element_is_nothing(field));
 }
 

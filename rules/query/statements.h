@@ -55,6 +55,9 @@ must_check bool statement_pinned_id(struct bytes filter, bool collated, struct e
 /* True where mongod would take each field of the statement for what it is; where it would not, it
  * refuses the whole command and applies nothing. */
 bool statement_is_sound(struct bytes document, bool deletes);
+/* The same of its update, and of its arrayFilters: down to the elements of a list. */
+bool statement_update_sound(const struct element *u);
+bool statement_filters_sound(const struct element *filters);
 
 /* Of a write concern's `w`. */
 bool concern_is_zero(const struct element *w);

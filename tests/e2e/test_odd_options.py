@@ -5,6 +5,7 @@ import pytest
 from bson import Decimal128, Int64
 from test_odm_shapes import bulk, modify, write
 
+from support import exact
 from support.twins import twins
 
 pytestmark = pytest.mark.share(3)
@@ -45,6 +46,17 @@ def arms():
                          [(command, option) for command, options in CASES.items() for option in options])
 def test_an_option_means_what_it_means_to_mongod(arms, command, option):
     arms.run(BOOKS, CASES[command][option])
+
+
+KEYED = (exact.ARRAY, [("x", exact.value_of({"e": 1}))])
+MALFORMED = [{"u": [5]}, {"u": [{"$set": {"n": 1}}, None]}, {"u": [["$set"]]}, {"arrayFilters": [5]},
+             {"arrayFilters": [{"e": 1}, [{"e": 1}]]}, {"arrayFilters": [None]}, {"arrayFilters": KEYED}]
+
+
+@pytest.mark.parametrize("fields", MALFORMED)
+def test_a_malformed_statement_is_found_before_another_is_run(arms, fields):
+    first, second = write({"$pull": {"list": 5}}, ONE), write({"$pull": {"list": 2}}, {"_id": 2})
+    arms.run(BOOKS, [bulk(first, {**second, **fields}, ordered=ordered) for ordered in (True, False)])
 
 
 @pytest.mark.parametrize("limit", VALUES)
