@@ -101,6 +101,11 @@ bool match_refuse_let(const struct matching *matching)
 
 	if (let->type == 0)
 		return false;
+	if (reads_current(let)) {
+		match_refuse(matching->match, matching->match->namespace->targets[0].rule, "let",
+			     READS_CURRENT);
+		return true;
+	}
 	reads = reads_of_expression(let, matching->match->namespace);
 	return match_refuse_reads(matching->match, &reads, "let");
 }

@@ -171,8 +171,10 @@ static void match_statements(const struct matching *matching, enum command_field
 		match->verdict = VERDICT_FORWARD;
 		return;
 	}
-	if (match_refuse_let(matching))
+	if (match_refuse_let(matching)) {
+		refuse_statement(matching, &statements, 0);
 		return;
+	}
 	while (statements_next(&statements, &document, &broken)) {
 		if (!statement_parse(document, &statement)) {
 			match_refuse_broken(match, "statement");

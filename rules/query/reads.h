@@ -39,6 +39,11 @@ bool reads_nothing_of(const struct element *condition, const struct ruled_namesp
  * hand over `let` documents, too. */
 struct reads reads_of_expression(const struct element *expression,
 				 const struct ruled_namespace *namespace);
+/* A let that sets CURRENT. */
+bool reads_current(const struct element *let);
+#define READS_CURRENT \
+	"a let that sets CURRENT changes what Spillway's own stages read; call the variable " \
+	"otherwise"
 /* It has an operator that may look at more than its arguments say. */
 bool reads_whole_document(const struct element *expression,
 			  const struct ruled_namespace *namespace);

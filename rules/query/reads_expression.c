@@ -125,6 +125,13 @@ struct reads reads_of_expression(const struct element *expression,
 	return reads;
 }
 
+bool reads_current(const struct element *let)
+{
+	struct element current;
+
+	return let->type == BSON_BYTE_DOCUMENT && document_find(let->value, "CURRENT", &current);
+}
+
 bool reads_whole_document(const struct element *expression, const struct ruled_namespace *namespace)
 {
 	/* An array that no path can name. */

@@ -51,6 +51,7 @@ struct writing {
 	struct buffer *out;
 	struct frame frames[DEPTH_MAX];
 	size_t depth;
+	bool sets_current; /* a $lookup does */
 };
 
 static void give_up(struct writing *writing, const char *why)
@@ -180,6 +181,8 @@ static void take_namespace(struct writing *writing, struct frame *join, struct b
 		writing->foreign->united = join->namespace;
 	if (!reassemble_possible(join->namespace))
 		give_up(writing, "its overflow lies in another database");
+	if (writing->sets_current)
+		give_up(writing, READS_CURRENT);
 }
 
 static bool in_facet(const struct writing *writing)
@@ -236,6 +239,8 @@ static void begin_join(struct writing *writing, const struct element *verb, cons
 	auto_free char *text = must_strndup((const char *)verb->name.data, verb->name.length);
 	struct frame *join = push(writing, FRAME_JOIN, text, verb);
 
+	writing->sets_current = writing->sets_current ||
+				(document_find(verb->value, "let", &name) && reads_current(&name));
 	if (!join || !document_find(verb->value, from, &name) ||
 	    !element_string(&name, &collection))
 		return;

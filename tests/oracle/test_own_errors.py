@@ -255,6 +255,16 @@ def test_statements_that_mongod_refuses_beside_others(sides, statements, ordered
     assert stored[1] == stored[0]
 
 
+@pytest.mark.parametrize("let", LETS, ids=str)
+def test_statements_that_mongod_refuses_for_their_let(sides, let):
+    target = Statements(sides)
+    for ordered in (True, False):
+        for kind, statements in (("update", GOOD), ("delete", [as_delete(statement) for statement in GOOD[:4]])):
+            answers, stored = target.answers(kind, statements, ordered=ordered, let=let)
+            assert answers[1] == answers[0]
+            assert stored[1] == stored[0] == BOOKS
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("statements", [STATEMENTS[0], STATEMENTS[2], STATEMENTS[3]], ids=len)
 def test_statements_that_mongod_refuses_end_a_transaction(sides, statements, ordered):

@@ -189,6 +189,7 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'find': '@', 'filter': 5}", 'r'}, /* mongod says what is wrong */
 		{"{'find': '@', 'let': {'a': '$f'}}", 'X'},
 		{"{'find': '@', 'let': {'a': '$x'}}", 'r'},
+		{"{'find': '@', 'let': {'a': 1, 'CURRENT': 1}}", 'X'},
 		{"{'find': '@', 'projection': {'x': 1}}", 'r'},
 		{"{'find': '@', 'projection': {'x': 1, 'f': 1}}", 'r'},
 		{"{'find': '@', 'projection': {'f': 0}}", 'r'},
@@ -334,6 +335,7 @@ Test(match, writes_pass_append_reset_or_are_refused)
 		{"{'findAndModify': '@', 'sort': {'f': 1}, 'remove': true}", 'e'},
 		{"{'findAndModify': '@', 'hint': {'f': 1}, 'remove': true}", 'e'},
 		{"{'findAndModify': '@', 'let': {'a': '$f'}, 'remove': true}", 'X'},
+		{"{'findAndModify': '@', 'let': {'CURRENT': 1}, 'remove': true}", 'X'},
 		{"{'findAndModify': '@', 'fields': {'f': {'$slice': 1}}, 'remove': true}", 'e'},
 		{"{'findAndModify': '@', 'fields': {'f': 1}, 'update': {'$push': {'f': 1}}}", 'm'},
 		{"{'findAndModify': '@', 'update': {'$pull': {'f': 1}}}", 'e'},
@@ -526,6 +528,10 @@ Test(match, pipelines_that_reach_ruled_namespaces_from_elsewhere)
 		{FROM("{'$unionWith': {'coll': '@', 'pipeline': []}}"), "a--"},
 		{FROM("{'$facet': {'a': [{'$unionWith': '@'}]}}"), "a--"},
 		{FROM("{'$lookup': {'from': '@', 'from': '@', 'as': 'a'}}"), "X--"},
+		{FROM("{'$lookup': {'from': '@', 'let': {'CURRENT': 1}, 'as': 'a'}}"), "X--"},
+		{FROM("{'$lookup': {'from': 'x', 'let': {'CURRENT': 1}, 'pipeline': "
+		      "[{'$unionWith': '@'}], 'as': 'a'}}"),
+		 "X--"},
 		{FROM("{'$lookup': {'from': '@', 'localField': 'x', 'foreignField': 'f', 'as': "
 		      "'a'}}"),
 		 "a--"},
