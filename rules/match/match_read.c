@@ -366,6 +366,17 @@ void match_count(const struct matching *matching)
 	match_reassemble(matching->match, "a count that reads the ruled array", why);
 }
 
+/* What else stands there mongod refuses itself. */
+static bool is_strict(const struct command *command)
+{
+	const struct element *strict = &command->fields[FIELD_API_STRICT];
+	struct bytes version;
+
+	return strict->type == BSON_BYTE_BOOL && element_truth(strict) &&
+	       element_string(&command->fields[FIELD_API_VERSION], &version) &&
+	       bytes_are(version, "1");
+}
+
 /* It would run as an aggregate, which that version of the Stable API has. */
 static void refuse_beyond_version(struct match *match)
 {
@@ -427,7 +438,7 @@ void match_distinct(const struct matching *matching)
 	why = aggregate_unserved_key(key);
 	if (array && !why)
 		why = judge_source(matching);
-	if (array && element_truth(&matching->command->fields[FIELD_API_STRICT]))
+	if (array && is_strict(matching->command))
 		refuse_beyond_version(match);
 	else if (array)
 		match_reassemble(match, "a distinct that reads the ruled array",

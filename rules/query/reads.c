@@ -129,7 +129,17 @@ static bool is_lost(struct bytes word)
 	       bytes_are(word, "sortKey");
 }
 
-bool reads_meta(const struct element *field, bool find)
+static bool is_none_of_finds(struct bytes word)
+{
+	return !bytes_are(word, "textScore");
+}
+
+static bool is_any(struct bytes word)
+{
+	return word.data != NULL;
+}
+
+static bool finds_meta(const struct element *field, bool (*wanted)(struct bytes word))
 {
 	struct walk walk;
 	struct element element;
@@ -141,12 +151,22 @@ bool reads_meta(const struct element *field, bool find)
 	step = walk_first(&walk, field->type, field->value, &element);
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
 		if (element_is(&element, "$meta") && element_string(&element, &word) &&
-		    (find ? !bytes_are(word, "textScore") : is_lost(word)))
+		    wanted(word))
 			return true;
 		if (!walk_within(&walk, &element))
 			return false;
 	}
 	return false;
+}
+
+bool reads_meta(const struct element *field, bool find)
+{
+	return finds_meta(field, find ? is_none_of_finds : is_lost);
+}
+
+bool reads_any_meta(const struct element *field)
+{
+	return finds_meta(field, is_any);
 }
 
 static bool is_simple(const struct element *collation)

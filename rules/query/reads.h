@@ -82,6 +82,8 @@ void reads_join(struct reads *reads, const struct reads *other);
 /* A $meta stands in it, at any depth, that is lost where arrays are put together: "recordId",
  * "indexKey" and "sortKey"; of a `find` all but the score of its $text. */
 bool reads_meta(const struct element *field, bool find);
+/* Any $meta: whether there is such metadata, mongod alone says. */
+bool reads_any_meta(const struct element *field);
 /* A sort by `_id` alone, which mongod does by its index: not under a collation that the command
  * brings. */
 bool reads_by_id(const struct element *sort, const struct element *collation);

@@ -204,7 +204,8 @@ bool member_of_find(const struct command *command, const struct ruled_namespace 
 	*member = (struct member){.namespace = namespace};
 	if (!fields_known(command) || !options_fit(command) || filter->type != BSON_BYTE_DOCUMENT ||
 	    !statement_pinned_id(filter->value, false, &id) ||
-	    !find_condition(filter->value, namespace, &condition))
+	    !find_condition(filter->value, namespace, &condition) ||
+	    reads_any_meta(&command->fields[FIELD_PROJECTION]))
 		return false;
 	if (!judge_condition(member, &condition)) {
 		member_fini(member);

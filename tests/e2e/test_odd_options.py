@@ -59,6 +59,21 @@ def test_a_malformed_statement_is_found_before_another_is_run(arms, fields):
     arms.run(BOOKS, [bulk(first, {**second, **fields}, ordered=ordered) for ordered in (True, False)])
 
 
+STABLE = [{"apiStrict": True}, {"apiStrict": 1, "apiVersion": "1"}, {"apiStrict": True, "apiVersion": "2"},
+          {"apiStrict": False, "apiVersion": "1"}]
+
+
+@pytest.mark.parametrize("fields", STABLE)
+def test_a_distinct_with_a_wrong_apistrict_is_mongods_error(arms, fields):
+    arms.run(BOOKS, [{"distinct": "books", "key": key, "query": {"list": 5}, **fields} for key in ("list", "n")])
+
+
+def test_a_find_by_id_and_element_tells_of_a_score_that_is_none(arms):
+    score = {"$meta": "textScore"}
+    arms.run(BOOKS, [{"find": "books", "filter": {"_id": 1, "list": number}, "projection": {"list": score}}
+                     for number in (5, 77)])
+
+
 @pytest.mark.parametrize("limit", VALUES)
 def test_a_limit_that_is_no_number_deletes_all(arms, limit):
     arms.run(BOOKS, [{"delete": "books", "deletes": [{"q": {"list": 5}, "limit": limit}]}])

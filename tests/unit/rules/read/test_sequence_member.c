@@ -321,6 +321,7 @@ Test(sequence_member, other_finds_are_put_together)
 		FIND("'filter': {'_id': 1, 'f': 5}, 'hint': {'_id': 1}"),
 		FIND("'filter': {'_id': 1, 'f': 5}, 'readConcern': {'level': 'snapshot'}"),
 		FIND("'filter': {'_id': 1, 'f': 5}, " TRANSACTION),
+		FIND("'filter': {'_id': 1, 'f': 5}, 'projection': {'s': {'$meta': 'textScore'}}"),
 		"{'count': 'books', 'query': {'_id': 1, 'f': 5}, '$db': 'shop'}",
 	};
 
