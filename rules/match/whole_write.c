@@ -13,6 +13,7 @@
 bool whole_write_of_statement(struct bytes document, bool deletes, struct whole_write *write)
 {
 	struct statement statement;
+	struct element constants;
 
 	if (!statement_parse(document, &statement))
 		return false;
@@ -23,6 +24,8 @@ bool whole_write_of_statement(struct bytes document, bool deletes, struct whole_
 				      .sort = statement.sort,
 				      .array_filters = statement.array_filters,
 				      .upsert = element_truth(&statement.upsert)};
+	write->constants =
+		document_find(document, "c", &constants) && constants.type == BSON_BYTE_DOCUMENT;
 	write->counted = !deletes;
 	write->bytes = document.length;
 	write->many = element_truth(&statement.multi);
@@ -217,6 +220,9 @@ const char *whole_write_unserved(const struct whole_write *write,
 	    update_stage_count(&write->update) >= UPDATE_STAGES_MAX)
 		return "an update pipeline with $replaceWith or $replaceRoot gets one more stage, "
 		       "and mongod takes 1000; leave one out";
+	if (write->constants && filter_has_expression(write->filter.value))
+		return "a filter with $expr beside 'c' in a write that needs the array whole: "
+		       "name the variables in let";
 	if (names_id_twice(write->filter.value))
 		return "a filter of a write that needs the array whole may not name _id twice";
 	for (size_t i = 0; i < namespace->target_count; i++)

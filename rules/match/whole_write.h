@@ -15,6 +15,7 @@ struct whole_write {
 	struct element sort;
 	struct element fields; /* findAndModify's projection */
 	struct element array_filters;
+	bool constants; /* `c`: variables of its own */
 	bool upsert;
 	bool many;    /* multi: true, limit: 0 */
 	bool denied;  /* the user may not read overflow: the write stays away from what is spilled

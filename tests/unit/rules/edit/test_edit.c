@@ -293,6 +293,16 @@ Test(edit, four_lost_rounds_end_a_transaction)
 	play_close(&play);
 }
 
+/* What asks for the document knows the variables of let alone. */
+Test(edit, a_filter_that_may_name_constants_is_refused)
+{
+	start(UPDATE(STATEMENT("{'_id': 1, '$expr': {'$eq': ['$n', '$$v']}}", ", 'c': {'v': 3}"),
+		     ", 'let': {'v': 9}"));
+	play_reply(&play, "{'ok': 1.0, 'queryPlanner': {}}");
+	play_expect_error(&play, 115, "name the variables in let");
+	play_close(&play);
+}
+
 Test(edit, a_filter_with_two_ids_is_refused)
 {
 	start(UPDATE(STATEMENT("{'_id': 1, '_id': 2}", ""), ""));
