@@ -136,7 +136,7 @@ def connect_from(relay, address):
 
 
 def test_a_crowd_that_does_not_sign_in_makes_room_for_others():
-    """The newest of it first. Without a sign-in, strangers can't be told from clients; a few are a driver's monitors."""
+    """The newest of it first. Without a sign-in, strangers can't be told from clients; a few are drivers' monitors."""
     with Relay(RULES, {"workers": 1, "limits": {"connections": 20, "handshake": "10m"}}) as relay:
         crowd = [relay.connect() for _ in range(17)]
         client, monitor = ((connect_from(relay, "127.0.0.2"), relay.server.accept()) for _ in range(2))
@@ -282,27 +282,37 @@ def test_who_has_no_descriptors_for_more_clients_is_not_ready_until_there_are_so
             works(*each)
 
 
+def pause_without_descriptors(relay):
+    """False: another thread had the admin address's descriptor when it was asked."""
+    works(*relay.connect())
+
+    def accepting_pauses():
+        leave_descriptors(relay, 0)
+        relay.client()
+        return "is paused" in relay.spillway.said()
+
+    wait_for(accepting_pauses, "accepting to pause", pause=0.1)
+    status, text = ready(relay)
+    assert status == 0 or (status, "accepting is paused" in text) == (503, True)
+    return status == 503
+
+
 def test_who_gets_no_descriptor_from_the_system_is_not_ready_until_it_does():
     """The admin address, too, waits without spinning, and keeps a descriptor for who asks."""
-    with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m"}}) as relay:
-        works(*relay.connect())
-
-        def accepting_pauses():
-            leave_descriptors(relay, 0)
-            relay.client()
-            return "is paused" in relay.spillway.said()
-
-        wait_for(accepting_pauses, "accepting to pause", pause=0.1)
-        status, text = ready(relay)
-        assert (status, "accepting is paused" in text) == (503, True)
-        before = cpu_seconds(relay.spillway.pid)
-        probes = [socket.create_connection(("127.0.0.1", relay.spillway.admin_port), 10) for _ in range(3)]
-        assert not select.select(probes, [], [], 1)[0]
-        assert cpu_seconds(relay.spillway.pid) - before < 0.05
-        for probe in probes:
-            probe.close()
-        limit_descriptors(relay, 1000)
-        wait_for(lambda: ready(relay)[0] == 200, "Spillway to be ready again")
+    for _ in range(5):
+        with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m"}}) as relay:
+            if not pause_without_descriptors(relay):
+                continue
+            before = cpu_seconds(relay.spillway.pid)
+            probes = [socket.create_connection(("127.0.0.1", relay.spillway.admin_port), 10) for _ in range(3)]
+            assert not select.select(probes, [], [], 1)[0]
+            assert cpu_seconds(relay.spillway.pid) - before < 0.05
+            for probe in probes:
+                probe.close()
+            limit_descriptors(relay, 1000)
+            wait_for(lambda: ready(relay)[0] == 200, "Spillway to be ready again")
+            return
+    pytest.fail("the admin address never had a descriptor")
 
 
 def test_a_client_for_whose_server_connection_there_is_no_descriptor_is_closed():
