@@ -71,15 +71,11 @@ static void write_privilege(struct buffer *out, size_t *index, const struct reso
 		fill_spliced("actions", splice_actions, actions));
 }
 
-static const char *overflow_database(const struct rule *rule)
-{
-	return rule->overflow.database ? rule->overflow.database : rule->database;
-}
-
 static void write_rule_privileges(struct buffer *out, size_t *index, const struct rule *rule)
 {
 	struct resource main = resource_of(rule->database, rule->collection);
-	struct resource overflow = resource_of(overflow_database(rule), rule->overflow.collection);
+	struct resource overflow =
+		resource_of(rule_overflow_database(rule), rule->overflow.collection);
 	struct resource databases[2] = {main, overflow};
 
 	databases[0].collection[0] = databases[1].collection[0] = '\0';

@@ -9,9 +9,8 @@
 /* Whether a hidden overflow of the rule may be in the database. */
 static bool hides_in(const struct rule *rule, struct bytes database)
 {
-	const char *pattern = rule->overflow.database ? rule->overflow.database : rule->database;
-
-	return !rule->overflow.listed && rule_pattern_matches_database(pattern, database);
+	return !rule->overflow.listed &&
+	       rule_pattern_matches_database(rule_overflow_database(rule), database);
 }
 
 bool overflow_names_any(const struct rule_set *set, struct bytes database)
@@ -137,8 +136,6 @@ void overflow_names_splice_events(struct buffer *out, size_t *place, const struc
 		const struct rule *rule = rule_set_at(set, i);
 		auto_free char *name = name_of(rule);
 
-		append_event_condition(
-			out, place,
-			rule->overflow.database ? rule->overflow.database : rule->database, name);
+		append_event_condition(out, place, rule_overflow_database(rule), name);
 	}
 }

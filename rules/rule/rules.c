@@ -105,6 +105,11 @@ bool rule_is_pattern(const struct rule *rule)
 	return glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection));
 }
 
+const char *rule_overflow_database(const struct rule *rule)
+{
+	return rule->overflow.database ? rule->overflow.database : rule->database;
+}
+
 char *rule_overflow_collection(const struct rule *rule, struct bytes collection)
 {
 	const char *form = rule->overflow.collection;
@@ -141,12 +146,11 @@ static void rule_compile(struct rule_set *set, size_t index)
 {
 	struct rule *rule = &set->rules[index];
 	struct place *main = &set->mains[index], *overflow = &set->overflows[index];
-	const char *database = rule->overflow.database ? rule->overflow.database : rule->database;
 
 	rule->index = index;
 	main->database = part_of(rule->database);
 	main->collection = part_of(rule->collection);
-	overflow->database = part_of(database);
+	overflow->database = part_of(rule_overflow_database(rule));
 	overflow->collection = part_of(rule_overflow_collection(rule, main->collection.text));
 	names_add(set, &main->collection);
 	names_add(set, &overflow->collection);

@@ -142,6 +142,8 @@ size_t rule_set_count(const struct rule_set *set);
 const struct rule *rule_set_at(const struct rule_set *set, size_t index);
 void rule_fini(struct rule *rule);
 bool rule_is_pattern(const struct rule *rule); /* of databases, collections or both */
+/* The database of the overflow; of a rule on a pattern of databases, a pattern. */
+const char *rule_overflow_database(const struct rule *rule);
 /* The overflow collection's name for this main collection; freed by the caller. */
 char *rule_overflow_collection(const struct rule *rule, struct bytes collection);
 
