@@ -34,17 +34,17 @@ static bool is_odd_part(struct bytes part)
 static bool has_odd_part(struct bytes path)
 {
 	const uint8_t *dot = memchr(path.data, '.', path.length);
-	bool odd = false;
 
-	for (; dot && !odd; dot = memchr(path.data, '.', path.length)) {
+	if (!dot)
+		return false;
+	for (; dot; dot = memchr(path.data, '.', path.length)) {
 		size_t length = (size_t)(dot - path.data);
 
-		odd = is_odd_part((struct bytes){path.data, length});
+		if (is_odd_part((struct bytes){path.data, length}))
+			return true;
 		path = (struct bytes){dot + 1, path.length - length - 1};
-		if (!odd && !memchr(path.data, '.', path.length))
-			return is_odd_part(path);
 	}
-	return odd;
+	return is_odd_part(path);
 }
 
 static bool names_odd_part(struct bytes document)
