@@ -1,13 +1,5 @@
 #include "proxy/crowd/addresses.h"
 
-#include <string.h>
-
-bool peer_same_address(const struct peer *one, const struct peer *other)
-{
-	return one->known == other->known &&
-	       memcmp(one->address, other->address, sizeof(one->address)) == 0;
-}
-
 void addresses_add(struct addresses *addresses, const struct peer *peer)
 {
 	size_t i = 0;

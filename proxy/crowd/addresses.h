@@ -14,7 +14,6 @@ struct addresses {
 	size_t count;
 };
 
-bool peer_same_address(const struct peer *one, const struct peer *other);
 void addresses_add(struct addresses *addresses, const struct peer *peer);
 /* The one that came most often, *count times; NULL: none has come. */
 const struct peer *addresses_most(const struct addresses *addresses, size_t *count);

@@ -30,6 +30,12 @@ struct peer peer_of(const struct sockaddr *address)
 	return peer;
 }
 
+bool peer_same_address(const struct peer *one, const struct peer *other)
+{
+	return one->known == other->known &&
+	       memcmp(one->address, other->address, sizeof(one->address)) == 0;
+}
+
 const char *peer_text(const struct peer *peer, char text[PEER_TEXT])
 {
 	bool four = memcmp(peer->address, mapped, sizeof(mapped)) == 0;

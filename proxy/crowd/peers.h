@@ -15,6 +15,7 @@ struct peer {
 
 /* Of a family that is neither IPv4 nor IPv6: one that is not known. */
 struct peer peer_of(const struct sockaddr *address);
+bool peer_same_address(const struct peer *one, const struct peer *other);
 /* "127.0.0.1:4711", "[::1]:4711", "an unknown address" */
 #define PEER_TEXT 64
 const char *peer_text(const struct peer *peer, char text[PEER_TEXT]);
