@@ -12,7 +12,6 @@ import pymongo
 import pytest
 from bson import Binary, MaxKey, MinKey, ObjectId
 
-from support.cluster import Cluster
 from support.operate import Operator, on_a_terminal
 from support.process import wait_for
 from support.spillway import Spillway, program
@@ -23,12 +22,6 @@ RULE = {
 }
 DOCUMENTS = 2200  # more than two pages, of which the first are told
 WALK = r"\d+ of about 2200 documents \(\d+ %\) looked at, \d+ worked on, .*, \d+ s to go"
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
