@@ -93,25 +93,33 @@ static const char *take_line(struct analyze *analyze, const struct command_line 
 
 typedef void (*each_document)(struct analyze *analyze, void *context, struct bytes document);
 
+/* Ends the cursor. */
+static bool take_all(struct analyze *analyze, mongoc_cursor_t *cursor, each_document each,
+		     void *context)
+{
+	const bson_t *document;
+	bool done;
+
+	while (mongoc_cursor_next(cursor, &document))
+		each(analyze, context, (struct bytes){bson_get_data(document), document->len});
+	done = !mongoc_cursor_error(cursor, &analyze->error);
+	mongoc_cursor_destroy(cursor);
+	return done;
+}
+
 static bool aggregate(struct analyze *analyze, const struct buffer *pipeline, bool by_id,
 		      each_document each, void *context)
 {
 	bson_t stages, *options = BCON_NEW("allowDiskUse", BCON_BOOL(true));
-	const bson_t *document;
 	mongoc_cursor_t *cursor;
-	bool done;
 
 	if (by_id)
 		BCON_APPEND(options, "hint", "{", "_id", BCON_INT32(1), "}");
 	require(bson_init_static(&stages, pipeline->data, pipeline->length));
 	cursor = mongoc_collection_aggregate(analyze->collection, MONGOC_QUERY_NONE, &stages,
 					     options, NULL);
-	while (mongoc_cursor_next(cursor, &document))
-		each(analyze, context, (struct bytes){bson_get_data(document), document->len});
-	done = !mongoc_cursor_error(cursor, &analyze->error);
-	mongoc_cursor_destroy(cursor);
 	bson_destroy(options);
-	return done;
+	return take_all(analyze, cursor, each, context);
 }
 
 static int64_t integer_at(struct bytes document, const char *path)
@@ -244,6 +252,12 @@ static bool draw_ids(struct analyze *analyze, int64_t wanted, struct buffer *ids
 	return aggregate(analyze, &pipeline, false, take_id, ids);
 }
 
+static void take_record(struct analyze *analyze, void *context, struct bytes document)
+{
+	(void)analyze;
+	portions_add(context, document);
+}
+
 /* From the index alone, in its order. */
 static bool find_records(struct analyze *analyze, const struct buffer *ids,
 			 struct portions *portions)
@@ -252,19 +266,13 @@ static bool find_records(struct analyze *analyze, const struct buffer *ids,
 	bson_t drawn, *options = BCON_NEW("projection", "{", "_id", BCON_INT32(1), "}", "hint", "{",
 					  "_id", BCON_INT32(1), "}", "sort", "{", "_id",
 					  BCON_INT32(1), "}", "showRecordId", BCON_BOOL(true));
-	const bson_t *document;
 	mongoc_cursor_t *cursor;
-	bool done;
 
 	pipeline_filter_ids(&filter, buffer_view(ids));
 	require(bson_init_static(&drawn, filter.data, filter.length));
 	cursor = mongoc_collection_find_with_opts(analyze->collection, &drawn, options, NULL);
-	while (mongoc_cursor_next(cursor, &document))
-		portions_add(portions, (struct bytes){bson_get_data(document), document->len});
-	done = !mongoc_cursor_error(cursor, &analyze->error);
-	mongoc_cursor_destroy(cursor);
 	bson_destroy(options);
-	return done;
+	return take_all(analyze, cursor, take_record, portions);
 }
 
 static bool draw_portions(struct analyze *analyze, int64_t wanted, struct portions *portions)

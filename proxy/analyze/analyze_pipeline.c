@@ -202,10 +202,7 @@ void pipeline_within(struct buffer *out, size_t *index, const struct portion *po
 
 void pipeline_sample(struct buffer *out, size_t *index, int64_t size)
 {
-	size_t stage, sample = open_stage(out, index, "$sample", &stage);
-
-	writer_int64(out, "size", size);
-	close_stage(out, sample, stage);
+	template_append(out, index, "{$sample: {size: @size}}", fill("size", size));
 }
 
 void pipeline_only_id(struct buffer *out, size_t *index)
@@ -216,26 +213,18 @@ void pipeline_only_id(struct buffer *out, size_t *index)
 void pipeline_draw(struct buffer *out, size_t *index, const char *collection, double chance)
 {
 	size_t stage, content, less;
-	char name[12];
 
 	pipeline_only_id(out, index);
-	content = open_stage(out, index, "$addFields", &stage);
-	write_json(out, "r", "", "{\"$rand\": {}}");
-	close_stage(out, content, stage);
+	template_append(out, index, "{$addFields: {r: {$rand: {}}}}");
 	content = open_stage(out, index, "$match", &stage);
 	less = writer_open_document(out, "r");
 	writer_double(out, "$lt", chance);
 	writer_close(out, less);
 	close_stage(out, content, stage);
-	content = open_stage(out, index, "$lookup", &stage);
-	writer_string(out, "from", collection);
-	writer_string(out, "localField", "_id");
-	writer_string(out, "foreignField", "_id");
-	writer_string(out, "as", "d");
-	close_stage(out, content, stage);
-	stage = writer_open_document(out, writer_index(name, (*index)++));
-	write_json(out, "$replaceWith", "", "{\"$ifNull\": [{\"$first\": \"$d\"}, {}]}");
-	writer_close(out, stage);
+	template_append(out, index,
+			"{$lookup: {from: @from, localField: '_id', foreignField: '_id', as: 'd'}}",
+			fill("from", collection));
+	template_append(out, index, "{$replaceWith: {$ifNull: [{$first: '$d'}, {}]}}");
 }
 
 static void splice_ids(struct buffer *out, size_t *place, const void *context)
