@@ -2,11 +2,14 @@
 
 import dataclasses
 
+FAR = 1000  # from the bar: a figure in another unit
+
 
 @dataclasses.dataclass
 class Row:
     """`bar` says in words what at_most or at_least alone would say wrongly; `least` is the smallest
-    figure that can be one at all, a twentieth of the bar unless it is given; `most` the largest.
+    figure that can be one at all, unless it is given; `most` the largest. On a busy machine, one
+    process may wait a hundred times as long as another.
     """
 
     name: str
@@ -20,9 +23,9 @@ class Row:
 
     def __post_init__(self):
         if self.least is None:
-            self.least = (self.at_least or self.at_most) / 20
+            self.least = (self.at_least or self.at_most) / FAR
         if self.most is None:
-            self.most = 50 * max(self.at_least or self.at_most, 1)
+            self.most = FAR * max(self.at_least or self.at_most, 1)
         if not self.bar:
             self.bar = (f"{self.at_most:,g} at most" if self.at_least is None
                         else f"{self.at_least:,g} at least")
