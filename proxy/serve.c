@@ -21,6 +21,7 @@
 #include "proxy/reload/reload.h"
 #include "proxy/upgrade.h"
 #include "proxy/watchdog.h"
+#include "rules/config/config_listen.h"
 #include "rules/rule/text.h"
 
 #include <inttypes.h>
@@ -84,22 +85,15 @@ static bool probe_addresses(const struct config *config)
 	return true;
 }
 
-/* Every entry of `listen` that has a server. By the configuration of the start: no reload changes
- * the entries, and none waits for this thread before it frees a configuration. */
+/* By the configuration of the start: its list of listeners is that of the process. */
 static bool open_listeners(struct server *server, char *reason, size_t size)
 {
-	const struct config *config = server->reload.first;
-	struct listener_place *places = must_calloc(config->listen_count, sizeof(*places));
-	size_t count = 0;
-	bool good;
+	struct listeners_change *change = listeners_prepare(server->listeners, server->reload.first,
+							    server->service.places, reason, size);
 
-	for (size_t i = 0; i < config->listen_count; i++)
-		if (places_server(server->service.places, i))
-			places[count++] =
-				(struct listener_place){config->listen[i].address, (uint32_t)i};
-	good = listeners_apply(server->listeners, places, count, reason, size);
-	free(places);
-	return good;
+	if (change)
+		listeners_take(change);
+	return change;
 }
 
 /* Listeners appear and disappear with the members of the set. */
@@ -165,9 +159,8 @@ static void tell_listeners(const struct server *server)
 
 	for (size_t i = 0; i < config->listen_count; i++)
 		if (places_server(server->service.places, i))
-			log_info("2001 listening on '%s' for server '%s'",
-				 config->listen[i].address,
-				 places_server(server->service.places, i));
+			listeners_tell(config->listen[i].address,
+				       places_server(server->service.places, i));
 }
 
 /* Who still waits for the mover behind the drain's deadline waits for a server that hangs. */
@@ -312,6 +305,7 @@ static void await_signal(struct server *server)
 	server->reload.loops = server->loops;
 	server->reload.loop_count = server->loop_count;
 	server->reload.admin = server->admin;
+	server->reload.listeners = server->listeners;
 	server->upgrade.listeners = server->listeners;
 	server->upgrade.admin = server->admin;
 	set_signals(&set);
@@ -369,10 +363,13 @@ static void block_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
+/* A list that no reload changes stays as it is. */
 static bool open_tls(struct server *server, const char *path)
 {
 	char reason[400];
 
+	if (!server->reload.first->replica_set.on)
+		config_listen_spread(server->reload.first);
 	server->service.tls = tls_pairs_new(server->service.config, path, reason, sizeof(reason));
 	if (!server->service.tls)
 		log_error("1013 %s", reason);
@@ -446,7 +443,7 @@ static bool takes_over(void)
 	return takeover_end();
 }
 
-static void init_reload(struct server *server, const struct config *config, const char *path,
+static void init_reload(struct server *server, struct config *config, const char *path,
 			bool sandboxed)
 {
 	reload_desk_init(&server->desk, SIGHUP);
@@ -476,9 +473,10 @@ static void fini_reload(struct server *server, const struct config *config)
 	reload_desk_fini(&server->upgrade_desk);
 }
 
-static int serve(const struct config *config, const char *path, bool sandboxed)
+static int serve(struct config *config, const struct command_line *line, bool sandboxed)
 {
 	struct server server = {.service = {.config = config}};
+	const char *path = line->values[OPTION_CONFIG];
 	struct metrics *shared;
 	enum mover_check check;
 	int code = 1;
@@ -486,9 +484,10 @@ static int serve(const struct config *config, const char *path, bool sandboxed)
 	tell_start(config, path);
 	block_signals();
 	init_reload(&server, config, path, sandboxed);
+	server.reload.root_allowed = line->values[OPTION_ALLOW_ROOT];
 	spare_memory_keep();
 	load_ballast(config);
-	if (!find_room(&server.service) || !open_tls(&server, path) || !probe_addresses(config)) {
+	if (!find_room(&server.service) || !probe_addresses(config) || !open_tls(&server, path)) {
 		tls_pairs_free(server.service.tls);
 		fini_reload(&server, config);
 		return 1;
@@ -547,15 +546,13 @@ static bool may_serve(const struct config *config, const struct command_line *li
 	return false;
 }
 
-static int serve_in_sandbox(const struct config *config, const struct command_line *line,
+static int serve_in_sandbox(struct config *config, const struct command_line *line,
 			    const struct sandbox *sandbox)
 {
 	log_configure(config->log_level, config->log_json);
 	sandbox_tell(sandbox);
 	notify_complain();
-	return may_serve(config, line)
-		       ? serve(config, line->values[OPTION_CONFIG], sandbox->landlock > 0)
-		       : EXIT_USAGE;
+	return may_serve(config, line) ? serve(config, line, sandbox->landlock > 0) : EXIT_USAGE;
 }
 
 int serve_run(const struct command_line *line)

@@ -112,6 +112,14 @@ bool places_set(struct places *places, const char *const *servers)
 	return changed;
 }
 
+void places_turn(struct places *places, size_t index, const char *server)
+{
+	require(places->fixed);
+	pthread_mutex_lock(&places->lock);
+	places->changes += set_place(places, index, server);
+	pthread_mutex_unlock(&places->lock);
+}
+
 void places_fail(struct places *places, enum places_state state, const char *reason)
 {
 	pthread_mutex_lock(&places->lock);

@@ -1,6 +1,6 @@
-/* Which server stands behind each listener. With `listen`, the configuration says it for good. With
- * `replica_set`, members come and go: each has its own place, whose number is the member's `_id`.
- * Any thread. */
+/* Which server stands behind each listener. With `listen`, the configuration says it, and a reload
+ * opens and closes places (rules/config/config_listen.h). With `replica_set`, members come and go:
+ * each has its own place, whose number is the member's `_id`. Any thread. */
 #pragma once
 
 #include "rules/config/config.h"
@@ -24,6 +24,8 @@ enum places_state {
 };
 /* From `servers`, one for each listener, NULL: none. True if one is another than before. */
 bool places_set(struct places *places, const char *const *servers);
+/* With `listen`: the server behind this listener from now on; NULL: the listener is closed. */
+void places_turn(struct places *places, size_t index, const char *server);
 /* Why the members are not known. Members that are known already stay. */
 void places_fail(struct places *places, enum places_state state, const char *reason);
 /* `reason` says why, unless they are known. With `listen` they always are. */

@@ -137,7 +137,7 @@ static void compare_versions(struct check *check, const char *one, const char *o
 
 static void look_at_members(struct check *check)
 {
-	struct member_names *names = member_names_new(check->config);
+	struct member_names *names = member_names_new(check->config, check->reach.places);
 	char first[VERSION_TEXT_MAX] = "", version[VERSION_TEXT_MAX], member[256];
 	bool all = true;
 

@@ -2,6 +2,7 @@
  * known at once; the loops take them over. */
 #include "proxy/client/listeners.h"
 
+#include "proxy/base/log.h"
 #include "proxy/process/inherited.h"
 #include "proxy/client/listener.h"
 
@@ -29,6 +30,11 @@ struct listeners_task {
 	struct loop_task task; /* first */
 	size_t count;
 	struct place_change places[];
+};
+
+struct listener_place {
+	const char *address;
+	uint32_t listen_index;
 };
 
 struct listeners *listeners_new(struct loop *const *loops, size_t loop_count)
@@ -149,16 +155,6 @@ static void listeners_on_task(struct loop *loop, struct loop_task *posted)
 	task_free(task);
 }
 
-static void keep_open(struct listeners *listeners, const struct listener_place *places,
-		      size_t count)
-{
-	forget_open(listeners);
-	listeners->open = must_calloc(count ? count : 1, sizeof(*listeners->open));
-	listeners->count = count;
-	for (size_t i = 0; i < count; i++)
-		listeners->open[i] = must_strndup(places[i].address, strlen(places[i].address));
-}
-
 /* That another program does not listen there; our own sockets may share an address. */
 static bool probe_new(const struct listeners *listeners, const struct listener_place *places,
 		      size_t count, char *reason, size_t size)
@@ -170,28 +166,96 @@ static bool probe_new(const struct listeners *listeners, const struct listener_p
 	return true;
 }
 
-must_check bool listeners_apply(struct listeners *listeners, const struct listener_place *places,
-				size_t count, char *reason, size_t size)
+/* A task for each loop. */
+struct listeners_change {
+	struct listeners *listeners;
+	struct listeners_task **tasks;
+	char **open; /* what will be */
+	size_t count;
+};
+
+static void change_free(struct listeners_change *change)
 {
-	struct listeners_task **tasks = must_calloc(listeners->loop_count, sizeof(*tasks));
+	free((void *)change->tasks);
+	free(change);
+}
+
+static struct listeners_change *change_new(struct listeners *listeners,
+					   const struct listener_place *places, size_t count)
+{
+	struct listeners_change *change = must_calloc(1, sizeof(*change));
+
+	change->listeners = listeners;
+	change->tasks = must_calloc(listeners->loop_count, sizeof(*change->tasks));
+	change->open = must_calloc(count ? count : 1, sizeof(*change->open));
+	change->count = count;
+	for (size_t i = 0; i < count; i++)
+		change->open[i] = must_strndup(places[i].address, strlen(places[i].address));
+	return change;
+}
+
+static struct listeners_change *prepare(struct listeners *listeners,
+					const struct listener_place *places, size_t count,
+					char *reason, size_t size)
+{
+	struct listeners_change *change = change_new(listeners, places, count);
 	bool good = probe_new(listeners, places, count, reason, size);
 
 	for (size_t i = 0; good && i < listeners->loop_count; i++)
-		good = (tasks[i] = task_new(listeners, places, count, reason, size));
-	for (size_t i = 0; i < listeners->loop_count; i++) {
-		if (!good) {
-			task_free(tasks[i]);
-			continue;
-		}
-		if (i == 0)
-			add_passed_on(tasks[i], places, count);
-		tasks[i]->task.run = listeners_on_task;
-		loop_post(listeners->loops[i], &tasks[i]->task);
+		good = (change->tasks[i] = task_new(listeners, places, count, reason, size));
+	if (good) {
+		add_passed_on(change->tasks[0], places, count);
+		return change;
 	}
-	free((void *)tasks);
-	if (good)
-		keep_open(listeners, places, count);
-	return good;
+	listeners_drop(change);
+	return NULL;
+}
+
+struct listeners_change *listeners_prepare(struct listeners *listeners, const struct config *config,
+					   const struct places *places, char *reason, size_t size)
+{
+	struct listener_place *list = must_calloc(config->listen_count, sizeof(*list));
+	struct listeners_change *change;
+	size_t count = 0;
+
+	for (size_t i = 0; i < config->listen_count; i++)
+		if (places_server(places, i))
+			list[count++] =
+				(struct listener_place){config->listen[i].address, (uint32_t)i};
+	change = prepare(listeners, list, count, reason, size);
+	free(list);
+	return change;
+}
+
+void listeners_take(struct listeners_change *change)
+{
+	struct listeners *listeners = change->listeners;
+
+	for (size_t i = 0; i < listeners->loop_count; i++) {
+		change->tasks[i]->task.run = listeners_on_task;
+		loop_post(listeners->loops[i], &change->tasks[i]->task);
+	}
+	forget_open(listeners);
+	listeners->open = change->open;
+	listeners->count = change->count;
+	change_free(change);
+}
+
+void listeners_drop(struct listeners_change *change)
+{
+	if (!change)
+		return;
+	for (size_t i = 0; i < change->listeners->loop_count; i++)
+		task_free(change->tasks[i]);
+	for (size_t i = 0; i < change->count; i++)
+		free(change->open[i]);
+	free((void *)change->open);
+	change_free(change);
+}
+
+void listeners_tell(const char *address, const char *server)
+{
+	log_info("2001 listening on '%s' for server '%s'", address, server);
 }
 
 /* ---- For an upgrade. */

@@ -301,7 +301,7 @@ static int ask_deployment(struct job *job)
 		complain("", reason);
 		return JOB_USAGE;
 	}
-	names = member_names_new(job->config);
+	names = member_names_new(job->config, job->places);
 	found = deployment_look(job->link, &reach, names, &stopping, reason, sizeof(reason));
 	member_names_free(names);
 	tls_pairs_free(tls);

@@ -43,16 +43,18 @@ static void learn_names(struct keeper *keeper)
 {
 	struct mover *mover = keeper->mover;
 	const struct config *config = mover->config;
+	const struct places *places = paths_reach(mover->paths)->places;
+	const char *server;
 	struct link *link;
 	bson_error_t error;
 
 	if (clock_now() < keeper->names_due || config->replica_set.on)
 		return;
 	for (size_t i = 0; i < config->listen_count; i++) {
-		if (member_names_known(mover->names, i))
+		server = places_server(places, i);
+		if (!server || member_names_known(mover->names, i))
 			continue;
-		link = link_open_member(config->upstream_uri, config->listen[i].server,
-					&mover->stopping, &error);
+		link = link_open_member(config->upstream_uri, server, &mover->stopping, &error);
 		if (!link)
 			continue;
 		member_names_learn_hello(mover->names, i, link_hello(link));

@@ -187,7 +187,7 @@ struct mover *mover_start(const struct reach *reach, struct metrics *metrics)
 	target_set_hold(mover->targets);
 	mover->rounds = mover_queue_new();
 	mover->garbage = mover_queue_new();
-	mover->names = member_names_new(config);
+	mover->names = member_names_new(config, reach->places);
 	mover->gc = gc_new(mover);
 	mover->warnings = mover_warnings_new();
 	mover->tended = tend_list_new();

@@ -39,22 +39,28 @@ static const char *open_address(const struct config *config)
 									   : NULL;
 }
 
-must_check bool root_may_serve(const struct config *config, bool allowed, bson_error_t *error)
+must_check bool root_may_listen(const struct config *config, bool allowed, bson_error_t *error)
 {
 	const char *environment = getenv(ROOT_ALLOW), *open;
 
-	if (geteuid() != 0)
+	if (geteuid() != 0 || allowed || (environment && strcmp(environment, "1") == 0))
 		return true;
 	open = open_address(config);
-	if (open && !allowed && !(environment && strcmp(environment, "1") == 0)) {
+	if (open)
 		bson_set_error(
 			error, 0, 0,
 			"serve does not run as root on '%s', which other machines may reach: "
 			"run it as a user of its own, or listen on 127.0.0.1; --allow-root "
 			"or " ROOT_ALLOW "=1 in the environment lets it run",
 			open);
-		return false;
-	}
-	log_warning("1024 serve runs as root; run it as a user of its own");
-	return true;
+	return !open;
+}
+
+must_check bool root_may_serve(const struct config *config, bool allowed, bson_error_t *error)
+{
+	bool may = root_may_listen(config, allowed, error);
+
+	if (may && geteuid() == 0)
+		log_warning("1024 serve runs as root; run it as a user of its own");
+	return may;
 }

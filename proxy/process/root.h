@@ -7,6 +7,8 @@
 
 #define ROOT_ALLOW "SPILLWAY_ALLOW_ROOT"
 
-/* True, with a line in the log, for root where only this machine can connect, or where it is
- * `allowed` on the command line or by SPILLWAY_ALLOW_ROOT=1. True for all other users. */
+/* True for root where only this machine can connect, or where it is `allowed` on the command line
+ * or by SPILLWAY_ALLOW_ROOT=1. True for all other users. */
+must_check bool root_may_listen(const struct config *config, bool allowed, bson_error_t *error);
+/* The same at the start: with a line in the log for root. */
 must_check bool root_may_serve(const struct config *config, bool allowed, bson_error_t *error);

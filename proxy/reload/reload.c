@@ -7,6 +7,7 @@
 #include "proxy/base/config_file.h"
 #include "proxy/base/log.h"
 #include "proxy/process/descriptors.h"
+#include "proxy/reload/new_listeners.h"
 #include "proxy/reload/try_rules.h"
 #include "proxy/upstream/link.h"
 #include "rules/config/config_change.h"
@@ -25,6 +26,7 @@ struct round_of_reload {
 	struct reload *reload;
 	struct config *config; /* the file as it is now */
 	struct config_changes changes;
+	struct new_listeners listeners;
 	struct tls_load *tls;
 	struct admin_load *admin;
 	struct buffer report; /* for who asked: a line each */
@@ -117,26 +119,58 @@ must_check bool reload_same_rules(const struct rule_set *one, const struct rule_
 	return true;
 }
 
-/* An election is waited for: nobody takes writes meanwhile. */
-static bool ask_servers(struct round_of_reload *round, char *reason)
+static enum mover_check ask_for_rules(struct round_of_reload *round, char *reason)
 {
 	struct reload *reload = round->reload;
+
+	return try_rules_now(reload->service->mover, round->config->rules, &reload->stopping,
+			     reason, REASON_MAX);
+}
+
+static enum mover_check ask_for_listeners(struct round_of_reload *round, char *reason)
+{
+	return new_listeners_try(&round->listeners, &round->reload->stopping, reason, REASON_MAX);
+}
+
+/* An election is waited for: nobody takes writes meanwhile. */
+static bool ask_servers(struct round_of_reload *round,
+			enum mover_check (*ask)(struct round_of_reload *round, char *reason))
+{
 	int64_t until = clock_now() + ELECTION_MS;
 	enum mover_check check;
+	char reason[REASON_MAX];
 
 	do
-		check = try_rules_now(reload->service->mover, round->config->rules,
-				      &reload->stopping, reason, REASON_MAX);
+		check = ask(round, reason);
 	while (check == MOVER_CHECK_NO_SERVER && clock_now() < until &&
-	       clock_pause(AGAIN_MS, &reload->stopping));
-	return check == MOVER_CHECK_GOOD;
+	       clock_pause(AGAIN_MS, &round->reload->stopping));
+	return check == MOVER_CHECK_GOOD || refuse(round, reason);
+}
+
+/* They get their places, and their certificates are read; nobody can connect yet. */
+static bool place_listeners(struct round_of_reload *round)
+{
+	struct reload *reload = round->reload;
+	char reason[REASON_MAX];
+
+	if (!new_listeners_place(&round->listeners, reload, round->config, reason, sizeof(reason)))
+		return refuse(round, reason);
+	return !new_listeners_differ(&round->listeners) || ask_servers(round, ask_for_listeners);
+}
+
+/* Comes last: who connects from here on waits for what is taken. */
+static bool bind_listeners(struct round_of_reload *round)
+{
+	char reason[REASON_MAX];
+
+	return new_listeners_bind(&round->listeners, reason, sizeof(reason)) ||
+	       refuse(round, reason);
 }
 
 static bool try_rules(struct round_of_reload *round)
 {
 	struct mover *mover = round->reload->service->mover;
 	const struct config *before = round->reload->service->config;
-	char reason[REASON_MAX];
 
 	round->other_rules = !reload_same_rules(before->rules, round->config->rules);
 	if (!round->other_rules) {
@@ -148,14 +182,15 @@ static bool try_rules(struct round_of_reload *round)
 	if (!round->held)
 		return refuse(round, "the mover is still busy, maybe since a server does not "
 				     "answer; try again");
-	return ask_servers(round, reason) || refuse(round, reason);
+	return ask_servers(round, ask_for_rules);
 }
 
 static bool load_certificates(struct round_of_reload *round)
 {
 	char reason[400];
 
-	round->tls = tls_pairs_load(round->reload->service->tls, reason, sizeof(reason));
+	round->tls = tls_pairs_load(round->reload->service->tls, round->listeners.plan.open, reason,
+				    sizeof(reason));
 	return round->tls || refuse(round, reason);
 }
 
@@ -229,6 +264,7 @@ static void take(struct round_of_reload *round)
 	tls_pairs_take(round->reload->service->tls, round->tls);
 	take_config(round);
 	tell(round);
+	new_listeners_take(&round->listeners);
 }
 
 /* Each line of the report. */
@@ -249,6 +285,7 @@ static void round_fini(struct round_of_reload *round)
 	if (round->held)
 		mover_release(round->reload->service->mover);
 	tls_load_free(round->tls);
+	new_listeners_fini(&round->listeners);
 	admin_load_free(round->admin);
 	config_changes_fini(&round->changes);
 	config_free(round->config);
@@ -260,8 +297,9 @@ static void run(struct reload *reload)
 	bool good;
 
 	reload_desk_begin(reload->desk);
-	good = load(&round) && compare(&round) && load_certificates(&round) && load_admin(&round) &&
-	       try_rules(&round);
+	good = load(&round) && compare(&round) && place_listeners(&round) &&
+	       load_certificates(&round) && load_admin(&round) && try_rules(&round) &&
+	       bind_listeners(&round);
 	if (good)
 		take(&round);
 	else

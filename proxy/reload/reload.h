@@ -4,7 +4,7 @@
 
 #include "proxy/admin/admin.h"
 #include "proxy/admin/reload_desk.h"
-#include "proxy/client/loop.h"
+#include "proxy/client/listeners.h"
 
 #include <stdatomic.h>
 
@@ -15,9 +15,11 @@ struct reload {
 	size_t loop_count;
 	struct admin *admin; /* NULL: there is none */
 	struct reload_desk *desk;
+	struct listeners *listeners; /* NULL: clients are not served yet */
 	const char *path;
-	const struct config *first; /* of the start: many hold on to it */
+	struct config *first; /* of the start: many hold on to it */
 	bool sandboxed;
+	bool root_allowed; /* to serve other machines */
 
 	pthread_t thread; /* that reloads */
 	bool running;

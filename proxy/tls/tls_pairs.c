@@ -14,31 +14,22 @@ struct tls_load {
 	SSL_CTX *contexts[];
 };
 
-static bool make_servers(struct tls_pairs *pairs, const struct config *config, const char *path,
-			 char *reason, size_t size)
+static bool make_server(struct tls_pair *pair, const struct config *config, const char *path,
+			char *reason, size_t size)
 {
-	for (size_t i = 0; config->server_tls.on && i < pairs->count; i++) {
-		pairs->pairs[i].server =
-			tls_side_new_server(&config->server_tls, path, reason, size);
-		if (!pairs->pairs[i].server)
-			return false;
-	}
-	return true;
+	if (!config->server_tls.on)
+		return true;
+	pair->server = tls_side_new_server(&config->server_tls, path, reason, size);
+	return pair->server;
 }
 
-static bool make_clients(struct tls_pairs *pairs, const struct config *config, const char *path,
-			 char *reason, size_t size)
+static bool make_client(struct tls_pair *pair, const struct config_tls *tls, const char *path,
+			char *reason, size_t size)
 {
-	for (size_t i = 0; i < pairs->count; i++) {
-		const struct config_tls *tls = &config->listen[i].tls;
-
-		if (!tls->on)
-			continue;
-		pairs->pairs[i].client = tls_side_new_listener(tls, path, reason, size);
-		if (!pairs->pairs[i].client)
-			return false;
-	}
-	return true;
+	if (!tls->on)
+		return true;
+	pair->client = tls_side_new_listener(tls, path, reason, size);
+	return pair->client;
 }
 
 struct tls_pairs *tls_pairs_new_servers(const struct config *config, const char *path, char *reason,
@@ -48,10 +39,14 @@ struct tls_pairs *tls_pairs_new_servers(const struct config *config, const char 
 	struct tls_pairs *pairs = must_calloc(1, sizeof(*pairs) + count * sizeof(pairs->pairs[0]));
 
 	pairs->count = count;
-	if (make_servers(pairs, config, path, reason, size))
-		return pairs;
-	tls_pairs_free(pairs);
-	return NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (!config->listen[i].open ||
+		    make_server(&pairs->pairs[i], config, path, reason, size))
+			continue;
+		tls_pairs_free(pairs);
+		return NULL;
+	}
+	return pairs;
 }
 
 struct tls_pairs *tls_pairs_new(const struct config *config, const char *path, char *reason,
@@ -59,18 +54,39 @@ struct tls_pairs *tls_pairs_new(const struct config *config, const char *path, c
 {
 	struct tls_pairs *pairs = tls_pairs_new_servers(config, path, reason, size);
 
-	if (!pairs || make_clients(pairs, config, path, reason, size))
-		return pairs;
-	tls_pairs_free(pairs);
-	return NULL;
+	for (size_t i = 0; pairs && i < pairs->count; i++) {
+		if (make_client(&pairs->pairs[i], &config->listen[i].tls, path, reason, size))
+			continue;
+		tls_pairs_free(pairs);
+		return NULL;
+	}
+	return pairs;
+}
+
+must_check bool tls_pairs_add(struct tls_pairs *pairs, size_t index, const struct config *config,
+			      const char *path, char *reason, size_t size)
+{
+	struct tls_pair *pair = &pairs->pairs[index];
+
+	require(index < pairs->count && !pair->client && !pair->server);
+	if (make_server(pair, config, path, reason, size) &&
+	    make_client(pair, &config->listen[index].tls, path, reason, size))
+		return true;
+	tls_pairs_drop(pairs, index);
+	return false;
+}
+
+void tls_pairs_drop(struct tls_pairs *pairs, size_t index)
+{
+	tls_side_free(pairs->pairs[index].client);
+	tls_side_free(pairs->pairs[index].server);
+	pairs->pairs[index] = (struct tls_pair){0};
 }
 
 void tls_pairs_free(struct tls_pairs *pairs)
 {
-	for (size_t i = 0; pairs && i < pairs->count; i++) {
-		tls_side_free(pairs->pairs[i].client);
-		tls_side_free(pairs->pairs[i].server);
-	}
+	for (size_t i = 0; pairs && i < pairs->count; i++)
+		tls_pairs_drop(pairs, i);
 	free(pairs);
 }
 
@@ -81,14 +97,15 @@ static struct tls_side *side_at(const struct tls_pairs *pairs, size_t index)
 				    : pairs->pairs[index - pairs->count].server;
 }
 
-struct tls_load *tls_pairs_load(struct tls_pairs *pairs, char *reason, size_t size)
+struct tls_load *tls_pairs_load(struct tls_pairs *pairs, const bool *open, char *reason,
+				size_t size)
 {
 	size_t count = 2 * pairs->count;
 	struct tls_load *load = must_calloc(1, sizeof(*load) + count * sizeof(load->contexts[0]));
 
 	load->count = count;
 	for (size_t i = 0; i < count; i++) {
-		if (!side_at(pairs, i))
+		if (!side_at(pairs, i) || (open && !open[i % pairs->count]))
 			continue;
 		load->contexts[i] = tls_side_load(side_at(pairs, i), reason, size);
 		if (load->contexts[i])

@@ -9,15 +9,17 @@
 
 struct member_names {
 	const struct config *config;
+	const struct places *places;
 	pthread_mutex_t lock;
 	char **names; /* one a listener: NULL: not known yet; "": it has none */
 };
 
-struct member_names *member_names_new(const struct config *config)
+struct member_names *member_names_new(const struct config *config, const struct places *places)
 {
 	struct member_names *names = must_calloc(1, sizeof(*names));
 
 	names->config = config;
+	names->places = places;
 	names->names = must_calloc(config->listen_count, sizeof(char *));
 	pthread_mutex_init(&names->lock, NULL);
 	return names;
@@ -45,6 +47,17 @@ void member_names_learn(struct member_names *names, size_t listen_index, struct 
 {
 	if (!names->config->replica_set.on)
 		keep_name(names, listen_index, must_strndup((const char *)me.data, me.length));
+}
+
+void member_names_copy(struct member_names *names, struct member_names *from, size_t listen_index)
+{
+	char *name;
+
+	pthread_mutex_lock(&from->lock);
+	name = from->names[listen_index];
+	name = name ? must_strndup(name, strlen(name)) : NULL;
+	pthread_mutex_unlock(&from->lock);
+	keep_name(names, listen_index, name);
 }
 
 void member_names_set(struct member_names *names, size_t listen_index, const char *name)
@@ -82,7 +95,8 @@ must_check bool member_names_find(struct member_names *names, struct bytes membe
 
 	pthread_mutex_lock(&names->lock);
 	for (size_t i = 0; !found && i < names->config->listen_count; i++) {
-		found = names->names[i] && bytes_are(member, names->names[i]);
+		found = places_server(names->places, i) && names->names[i] &&
+			bytes_are(member, names->names[i]);
 		if (found)
 			*advertised = bytes_of(names->config->listen[i].advertise);
 	}
@@ -93,7 +107,7 @@ must_check bool member_names_find(struct member_names *names, struct bytes membe
 static bool all_known(struct member_names *names)
 {
 	for (size_t i = 0; i < names->config->listen_count; i++) {
-		if (!member_names_known(names, i))
+		if (places_server(names->places, i) && !member_names_known(names, i))
 			return false;
 	}
 	return true;

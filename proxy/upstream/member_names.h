@@ -2,11 +2,12 @@
  * thread. */
 #pragma once
 
-#include "rules/config/config.h"
+#include "proxy/base/places.h"
 
 struct member_names;
 
-struct member_names *member_names_new(const struct config *config);
+/* Both must outlive the names. */
+struct member_names *member_names_new(const struct config *config, const struct places *places);
 void member_names_free(struct member_names *names);
 
 /* The server behind config->listen[listen_index] calls itself `me`; empty: it has no name (a
@@ -14,6 +15,8 @@ void member_names_free(struct member_names *names);
 void member_names_learn(struct member_names *names, size_t listen_index, struct bytes me);
 /* The same by its hello, unless that comes from a member that does not know its set yet. */
 void member_names_learn_hello(struct member_names *names, size_t listen_index, struct bytes hello);
+/* What `from` knows of this one. */
+void member_names_copy(struct member_names *names, struct member_names *from, size_t listen_index);
 /* With `replica_set`, the set's configuration says the names: then nothing else is learned. NULL:
  * no member is there. */
 void member_names_set(struct member_names *names, size_t listen_index, const char *name);

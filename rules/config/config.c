@@ -95,6 +95,7 @@ static void read_listener(struct reader *reader, const struct yaml_node *node)
 	if (!section_open(&section, reader->file.problems, node, "listen"))
 		return;
 	section_read(&section, listen);
+	listen->open = true;
 	complete_advertise(&section, listen);
 	check_client_cert(&section, &listen->tls);
 	check_networks(&section, listen->proxied);
@@ -503,18 +504,26 @@ static void admin_fini(struct config_admin *admin)
 	free(admin->tls.key);
 }
 
+void config_listen_fini(struct config_listen *listen)
+{
+	free(listen->address);
+	free(listen->server);
+	free(listen->advertise);
+	tls_free(&listen->tls);
+	texts_free(listen->proxied);
+}
+
 static void listen_free(struct config *config)
 {
-	for (size_t i = 0; i < config->listen_count; i++) {
-		free(config->listen[i].address);
-		free(config->listen[i].server);
-		free(config->listen[i].advertise);
-		if (config->replica_set.on)
-			continue; /* the rest is the set's */
-		tls_free(&config->listen[i].tls);
-		texts_free(config->listen[i].proxied);
+	for (size_t i = 0; i < config->listen_count && !config->listen_shared; i++) {
+		if (config->replica_set.on) { /* they are the set's */
+			config->listen[i].tls = (struct config_tls){0};
+			config->listen[i].proxied = NULL;
+		}
+		config_listen_fini(&config->listen[i]);
 	}
-	free(config->listen);
+	if (!config->listen_shared)
+		free(config->listen);
 	free(config->replica_set.seed);
 	free(config->replica_set.listen);
 	free(config->replica_set.advertise);

@@ -37,6 +37,7 @@ struct config_listen {
 	struct config_tls tls;
 	char **proxied; /* addresses and networks of load balancers that send a PROXY header; NULL:
 			   none */
+	bool open;      /* clients can connect there; not: see rules/config/config_listen.h */
 };
 
 /* All members of a replica set: `listen` of struct config has an entry for each port of the range.
@@ -94,6 +95,7 @@ struct config {
 	char *file; /* its own name: relative paths start from its folder */
 	struct config_listen *listen;
 	size_t listen_count;
+	bool listen_shared; /* another configuration frees the array */
 	struct config_replica_set
 		replica_set; /* on: it holds the tls and proxied of all `listen` */
 	struct config_tls
@@ -143,6 +145,8 @@ struct config_world {
 struct config *config_parse(const char *name, struct bytes text, const struct config_world *world,
 			    char **problems);
 void config_free(struct config *config);
+/* Frees what the entry holds. */
+void config_listen_fini(struct config_listen *listen);
 /* `path` as it is seen from the folder of the file `name`; freed by the caller. */
 char *config_beside(const char *name, const char *path);
 struct setting;

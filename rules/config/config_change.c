@@ -144,7 +144,7 @@ static void compare_entry(struct config_changes *changes, const char *list, cons
 static const struct config_listen *listener_at(const struct config *config, const char *address)
 {
 	for (size_t i = 0; i < config->listen_count; i++)
-		if (strcmp(config->listen[i].address, address) == 0)
+		if (config->listen[i].open && strcmp(config->listen[i].address, address) == 0)
 			return &config->listen[i];
 	return NULL;
 }
@@ -154,8 +154,11 @@ static void compare_listeners(struct config_changes *changes, const struct confi
 {
 	for (size_t i = 0; i < before->listen_count; i++) {
 		const struct config_listen *listener = &before->listen[i];
-		const struct config_listen *other = listener_at(after, listener->address);
+		const struct config_listen *other;
 
+		if (!listener->open)
+			continue;
+		other = listener_at(after, listener->address);
 		if (other)
 			compare_entry(changes, "listen", listener->address, listener, other);
 		else
@@ -211,6 +214,15 @@ void config_changes_fini(struct config_changes *changes)
 	}
 	free(changes->list);
 	*changes = (struct config_changes){0};
+}
+
+bool config_listen_equals(const struct config_listen *one, const struct config_listen *other)
+{
+	for (const struct setting *setting = settings; setting->path; setting++)
+		if (stands_in(setting, "listen") && has_value(setting) &&
+		    differs(setting, one, other))
+			return false;
+	return true;
 }
 
 static bool rules_agree(const struct rule *one, const struct rule *other, bool all)

@@ -24,6 +24,8 @@ void config_compare(const struct config *before, const struct config *after,
 		    struct config_changes *changes);
 void config_changes_fini(struct config_changes *changes);
 
+/* Whether no setting differs. */
+bool config_listen_equals(const struct config_listen *one, const struct config_listen *other);
 /* Whether documents that were split under one are found under the other: no setting differs that
  * may only change after `undo` (SETTING_UNDO). */
 bool config_rule_finds(const struct rule *one, const struct rule *other);

@@ -88,6 +88,7 @@ static void fill_entries(struct config *config, const struct port_range *range)
 					      range->first + (int)i);
 		entry->tls = set->tls;
 		entry->proxied = set->proxied;
+		entry->open = true;
 	}
 }
 

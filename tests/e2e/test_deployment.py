@@ -33,8 +33,11 @@ def between(listened, reached):
 
 
 def run(spillway, name, *options):
-    options = options if name == "check" else ["--rule", RULE["name"], *options]
-    return subprocess.run([program(), name, "--config", spillway.file, "--json", *options],
+    if name not in ("check", "reload"):
+        options = ["--rule", RULE["name"], *options]
+    if name != "reload":
+        options = ["--json", *options]
+    return subprocess.run([program(), name, "--config", spillway.file, *options],
                           capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -115,3 +118,12 @@ def test_one_server_by_two_names_is_served(standalones, outlier):
         spillway.settings["listen"][0]["server"] = f"127.0.0.1:{free_port()}"
         spillway.write_file()
         assert run(spillway, "migrate", "--execute").returncode == 0
+
+
+def test_a_reload_refuses_a_listener_of_another_standalone(standalones):
+    one, other = standalones
+    with Spillway([one], [RULE], {"upstream": {"uri": QuotedText(f"mongodb://{one.address}/")}}) as spillway:
+        spillway.settings["listen"].append({"address": f"127.0.0.1:{free_port()}", "server": other.address})
+        spillway.write_file()
+        ended = run(spillway, "reload")
+        assert ended.returncode == 1 and f"'{other.address}' {ANOTHER}" in ended.stdout + ended.stderr

@@ -84,12 +84,6 @@ def test_what_needs_a_restart_is_refused_by_name(relay, settings, named):
     assert "secret" not in said
 
 
-def test_a_listener_needs_an_upgrade(relay):
-    listen = [*relay.spillway.settings["listen"], {"address": "127.0.0.1:1", "server": "127.0.0.1:2"}]
-    code, said = reload(relay, listen=listen)
-    assert code == 1 and "'listen': '127.0.0.1:1' is new: a running process does not change it" in said
-
-
 def test_an_included_file_outside_of_the_sandbox_is_told_of(relay, tmp_path):
     if "--no-sandbox" in os.environ.get("SPILLWAY_OPTIONS", ""):
         return
