@@ -26,6 +26,7 @@ static enum sequence_outcome send_abort(struct sequence *sequence)
 	size_t body, concern;
 
 	buffer_append(&sequence->end.answer, sequence->output.data, sequence->output.length);
+	sequence->end.passes = sequence->output.data != out->data;
 	sequence->end.aborts = sequence->begun = true;
 	body = sequence_begin_command(sequence);
 	writer_int32(out, "abortTransaction", 1);
@@ -40,8 +41,14 @@ static enum sequence_outcome send_abort(struct sequence *sequence)
 /* Whatever became of it: there may have been no transaction. */
 static enum sequence_outcome take_abort(struct sequence *sequence)
 {
-	buffer_append(&sequence->buffer, sequence->end.answer.data, sequence->end.answer.length);
-	sequence->output = buffer_view(&sequence->buffer);
+	struct buffer *answer = &sequence->end.answer;
+
+	if (!sequence->end.passes) {
+		buffer_fini(&sequence->buffer);
+		sequence->buffer = buffer_steal(answer);
+		answer = &sequence->buffer;
+	}
+	sequence->output = buffer_view(answer);
 	return SEQUENCE_DONE;
 }
 

@@ -104,8 +104,9 @@ struct sequence_end {
 	struct sequence_session own;
 	bool failed;
 	bool aborts;
-	bool holds; /* a transaction of Spillway's own is open: it is gone on with, so that nobody
-		       waits for what it holds */
+	bool passes; /* `answer` is the server's own frame, which goes as it is */
+	bool holds;  /* a transaction of Spillway's own is open: it is gone on with, so that nobody
+			waits for what it holds */
 	int64_t cursor;       /* of a stream whose client has gone; 0: none */
 	enum error_code code; /* of Spillway's error that the answer has; 0: none */
 	struct buffer answer; /* the error, while abortTransaction is asked */

@@ -137,6 +137,7 @@ Test(sequence, mongods_error_ends_the_clients_transaction)
 	play_close(&play);
 }
 
+#define IN_TRANSACTION(more) "{'update': 'books', " TRANSACTION ", " more
 #define PULL "'updates': [{'q': {'_id': 1}, 'u': {'$pull': {'f': 1}}}], '$db': 'shop'}"
 
 Test(sequence, one_that_there_is_no_memory_for_fails_and_ends_the_clients_transaction)
@@ -149,11 +150,29 @@ Test(sequence, one_that_there_is_no_memory_for_fails_and_ends_the_clients_transa
 	play.outcome = sequence_give_up(play.sequence);
 	cr_assert(bytes_contain(play_message(&play).body, "NoWritesPerformed"));
 	play_close(&play);
-	play_command(&play, "{'update': 'books', " TRANSACTION ", " PULL, VERDICT_WRITE);
+	play_command(&play, IN_TRANSACTION(PULL), VERDICT_WRITE);
 	play.outcome = sequence_give_up(play.sequence);
 	play.sent_id = load_int32(play.sequence->output.data + 4);
 	play_end_transaction(&play);
 	play_expect_error(&play, 365, SEQUENCE_NO_MEMORY);
+	play_close(&play);
+}
+
+/* It may have come compressed. Spillway's own answer is packed as the client's request was. */
+Test(sequence, a_frame_of_the_servers_goes_as_it_is_behind_the_end_of_the_transaction)
+{
+	play_command(&play,
+		     IN_TRANSACTION("'updates': [{'q': {'n': 1}, 'u': {'$pull': {'f': 1}}, "
+				    "'multi': true}], '$db': 'shop'}"),
+		     VERDICT_WRITE);
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'gone', 'code': 211}");
+	play_end_transaction(&play);
+	cr_assert_neq(play.sequence->output.data, play.sequence->buffer.data);
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'gone', 'code': 211}");
+	play_close(&play);
+	play_command(&play, "{'odd': 'books', " TRANSACTION ", '$db': 'shop'}", VERDICT_REFUSE);
+	play_end_transaction(&play);
+	cr_assert_eq(play.sequence->output.data, play.sequence->buffer.data);
 	play_close(&play);
 }
 
