@@ -8,10 +8,11 @@ struct tls_pairs {
 	struct tls_pair pairs[];
 };
 
-/* A context for each side, in the order of side_at; NULL: the side is plain. */
 struct tls_load {
 	size_t count;
-	SSL_CTX *contexts[];
+	struct {
+		SSL_CTX *client, *server; /* NULL: the side is plain, or its files do not count */
+	} contexts[];
 };
 
 static bool make_server(struct tls_pair *pair, const struct config *config, const char *path,
@@ -90,25 +91,27 @@ void tls_pairs_free(struct tls_pairs *pairs)
 	free(pairs);
 }
 
-/* The sides in a row: first those to the clients, then those to the servers. */
-static struct tls_side *side_at(const struct tls_pairs *pairs, size_t index)
+static bool load_side(SSL_CTX **context, struct tls_side *side, char *reason, size_t size)
 {
-	return index < pairs->count ? pairs->pairs[index].client
-				    : pairs->pairs[index - pairs->count].server;
+	if (!side)
+		return true;
+	*context = tls_side_load(side, reason, size);
+	return *context;
 }
 
 struct tls_load *tls_pairs_load(struct tls_pairs *pairs, const bool *open, char *reason,
 				size_t size)
 {
-	size_t count = 2 * pairs->count;
-	struct tls_load *load = must_calloc(1, sizeof(*load) + count * sizeof(load->contexts[0]));
+	struct tls_load *load =
+		must_calloc(1, sizeof(*load) + pairs->count * sizeof(load->contexts[0]));
 
-	load->count = count;
-	for (size_t i = 0; i < count; i++) {
-		if (!side_at(pairs, i) || (open && !open[i % pairs->count]))
-			continue;
-		load->contexts[i] = tls_side_load(side_at(pairs, i), reason, size);
-		if (load->contexts[i])
+	load->count = pairs->count;
+	for (size_t i = 0; i < pairs->count; i++) {
+		const struct tls_pair *pair = &pairs->pairs[i];
+
+		if ((open && !open[i]) ||
+		    (load_side(&load->contexts[i].client, pair->client, reason, size) &&
+		     load_side(&load->contexts[i].server, pair->server, reason, size)))
 			continue;
 		tls_load_free(load);
 		return NULL;
@@ -116,19 +119,27 @@ struct tls_load *tls_pairs_load(struct tls_pairs *pairs, const bool *open, char 
 	return load;
 }
 
+static void take_side(SSL_CTX **context, struct tls_side *side)
+{
+	if (*context)
+		tls_side_take(side, *context);
+	*context = NULL;
+}
+
 void tls_pairs_take(struct tls_pairs *pairs, struct tls_load *load)
 {
 	for (size_t i = 0; i < load->count; i++) {
-		if (load->contexts[i])
-			tls_side_take(side_at(pairs, i), load->contexts[i]);
-		load->contexts[i] = NULL;
+		take_side(&load->contexts[i].client, pairs->pairs[i].client);
+		take_side(&load->contexts[i].server, pairs->pairs[i].server);
 	}
 }
 
 void tls_load_free(struct tls_load *load)
 {
-	for (size_t i = 0; load && i < load->count; i++)
-		SSL_CTX_free(load->contexts[i]);
+	for (size_t i = 0; load && i < load->count; i++) {
+		SSL_CTX_free(load->contexts[i].client);
+		SSL_CTX_free(load->contexts[i].server);
+	}
 	free(load);
 }
 
