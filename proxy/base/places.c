@@ -15,6 +15,7 @@
 struct place {
 	_Atomic(const char *) server; /* the last one; NULL: never one */
 	atomic_bool there;
+	atomic_size_t connections;
 };
 
 struct places {
@@ -70,6 +71,27 @@ const char *places_server(const struct places *places, size_t index)
 {
 	require(index < places->count);
 	return atomic_load(&places->all[index].there) ? places_latest(places, index) : NULL;
+}
+
+void places_join(struct places *places, size_t index)
+{
+	require(index < places->count);
+	atomic_fetch_add(&places->all[index].connections, 1);
+}
+
+void places_leave(struct places *places, size_t index)
+{
+	require(index < places->count);
+	require(atomic_fetch_sub(&places->all[index].connections, 1) > 0);
+}
+
+const char *places_read(const struct places *places, size_t index)
+{
+	const char *server = places_server(places, index);
+
+	if (server || atomic_load(&places->all[index].connections) == 0)
+		return server;
+	return places_latest(places, index);
 }
 
 /* By the lock. */

@@ -16,6 +16,13 @@ const char *places_server(const struct places *places, size_t index);
 /* The same, or the last one that was there: for connections that outlive a member. */
 const char *places_latest(const struct places *places, size_t index);
 
+/* A client's connection by this listener begins and ends. */
+void places_join(struct places *places, size_t index);
+void places_leave(struct places *places, size_t index);
+/* The server from which clients may still read by this listener: the one that is there, or, while
+ * connections outlive the listener, the last one; NULL: none. */
+const char *places_read(const struct places *places, size_t index);
+
 enum places_state {
 	PLACES_UNSEEN, /* nobody has looked for members yet */
 	PLACES_KNOWN,

@@ -161,6 +161,7 @@ void session_free_if_gone(struct session *session)
 	if (session->handles > 0 || session->pinned || session->memory.away)
 		return;
 	session_unlink(session);
+	places_leave(loop->service->places, session->listen_index);
 	stream_fini(&session->client);
 	stream_fini(&session->server);
 	buffer_wipe(&session->request.held);

@@ -303,6 +303,7 @@ void session_open(struct loop *loop, uint32_t listen_index, int socket, const st
 	session->next_request_id = 0x5b000000;
 	session_init_stream(session, &session->client);
 	session_link(session);
+	places_join(loop->service->places, listen_index);
 	uv_tcp_open(&session->client.tcp, socket);
 	uv_tcp_nodelay(&session->client.tcp, 1);
 	uv_tcp_keepalive(&session->client.tcp, 1, KEEPALIVE_SECONDS);

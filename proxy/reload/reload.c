@@ -262,9 +262,10 @@ static void take(struct round_of_reload *round)
 	log_configure(config->log_level, config->log_json);
 	mover_take_settings(round->reload->service->mover, config);
 	tls_pairs_take(round->reload->service->tls, round->tls);
+	/* First: under other rules nobody goes on by a listener that is gone and is not counted. */
+	new_listeners_take(&round->listeners);
 	take_config(round);
 	tell(round);
-	new_listeners_take(&round->listeners);
 }
 
 /* Each line of the report. */

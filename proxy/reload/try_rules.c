@@ -184,7 +184,7 @@ static enum mover_check try_streams(struct trying *trying)
 	struct orphans orphans = {trying->mover->reload.rules, trying->rules, ""};
 
 	for (size_t i = 0; i < config->listen_count && !orphans.name[0]; i++) {
-		const char *server = places_server(places, i);
+		const char *server = places_read(places, i);
 		bson_error_t error;
 		struct link *link = server ? link_open_server(config->upstream_uri, server,
 							      trying->stopping, &error)

@@ -192,8 +192,9 @@ static void note_silent(struct open_reads *reads, const char *server)
 		return;
 	log_warning("4049 mover: the server '%s' does not say whether reads go on that began "
 		    "before the new rules; until it does, no tail moves under these rules: bring "
-		    "it back, or take it out: of the file, by 'spillway upgrade', or, with "
-		    "'replica_set', of the set",
+		    "it back, or take its listener out of the file and reload, or, with "
+		    "'replica_set', take it out of the set; and close the connections of "
+		    "clients to it",
 		    server);
 	reads->missed = true;
 }
@@ -201,13 +202,13 @@ static void note_silent(struct open_reads *reads, const char *server)
 static bool look_at_member(struct looking *looking)
 {
 	const struct open_reads_place *place = looking->place;
-	const char *server = places_server(place->places, looking->member);
+	const char *server = places_read(place->places, looking->member);
 	enum link_result result;
 	bson_error_t error;
 	struct link *link;
 
 	if (!server)
-		return true; /* with `replica_set`: nobody has this place */
+		return true; /* nobody has this place */
 	link = link_open_server(place->config->upstream_uri, server, place->stopping, &error);
 	result = link ? command_find(link, "admin", take_read, looking, LOOK,
 				     fill_bool("sessions", place->folded))

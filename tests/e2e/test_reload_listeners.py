@@ -93,6 +93,17 @@ def is_closed(address):
     return False
 
 
+def hide_last(cluster):
+    """The last member is one that hello does not list: it may go without a listener."""
+    with cluster.client() as direct:
+        config = direct.admin.command("replSetGetConfig")["config"]
+        config["members"][-1].update(hidden=True, priority=0)
+        config["version"] += 1
+        direct.admin.command("replSetReconfig", config)
+    for member in cluster.members:
+        wait_for(lambda: len(hosts(member.address)) == len(cluster.members) - 1, "it to be hidden")  # noqa: B023
+
+
 def hosts(address):
     with client_of(address) as client:
         return set(client.admin.command("hello")["hosts"])
@@ -169,6 +180,25 @@ def test_a_listener_in_front_of_a_server_that_is_down_waits_for_it(spillway):
     assert reload(spillway, [*spillway.settings["listen"], more])[0] == 0
     assert read(spillway.address) == WHOLE
     spillway.says(f"clients' connections do not reach server '{more['server']}'")
+
+
+def test_a_new_rule_waits_for_reads_by_a_listener_that_is_gone():
+    """No entry stands before the server any more, but a connection to it, and so its cursor, goes on."""
+    with Cluster(members=2) as cluster:
+        hide_last(cluster)
+        account = {"uri": f"mongodb://{cluster.primary.address}/?replicaSet=rs0"}
+        with Spillway(cluster.members, (), {"upstream": account}) as spillway:
+            seen, hidden = spillway.settings["listen"]
+            with client_of(spillway.address, w=2) as client:
+                client.shop.books.insert_many({"_id": number, "list": WHOLE} for number in range(10))
+            with client_of(hidden["address"], maxPoolSize=1) as client:
+                cursor = client.shop.books.find({}, {"list": 1}, batch_size=2)
+                assert next(cursor)["list"] == WHOLE
+                spillway.settings["rules"] = [{**RULE, "existing": "move"}]
+                assert reload(spillway, [seen])[0] == 0
+                spillway.says("until they have ended, no tail moves under these rules")
+                assert [each["list"] for each in cursor] == [WHOLE] * 9
+            spillway.says("tails move under the new rules, too")
 
 
 def test_so_many_other_listeners_need_an_upgrade(cluster):
