@@ -77,7 +77,7 @@ static bool probe_addresses(const struct config *config)
 	char reason[256];
 
 	for (size_t i = 0; i < config->listen_count && !config->replica_set.on; i++) {
-		if (listener_probe(config->listen[i].address, reason, sizeof(reason)))
+		if (listener_probe(config->listen[i].address, false, reason, sizeof(reason)))
 			continue;
 		log_error("1011 %s", reason);
 		return false;

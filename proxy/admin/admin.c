@@ -376,7 +376,7 @@ static bool resolve(const struct config *config, struct sockaddr_storage *addres
 {
 	char reason[256] = "cannot be resolved";
 
-	if (listener_probe(config->admin.address, reason, sizeof(reason)) &&
+	if (listener_probe(config->admin.address, false, reason, sizeof(reason)) &&
 	    address_resolve_now(config->admin.address, address))
 		return true;
 	log_error("6003 the admin address: %s", reason);

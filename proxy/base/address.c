@@ -101,6 +101,43 @@ must_check bool address_resolve_now(const char *address, struct sockaddr_storage
 	return true;
 }
 
+bool address_equals(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
+{
+	const struct sockaddr_in *four = (const void *)one, *other_four = (const void *)other;
+	const struct sockaddr_in6 *six = (const void *)one, *other_six = (const void *)other;
+
+	if (one->ss_family != other->ss_family)
+		return false;
+	if (one->ss_family == AF_INET)
+		return four->sin_port == other_four->sin_port &&
+		       four->sin_addr.s_addr == other_four->sin_addr.s_addr;
+	return one->ss_family == AF_INET6 && six->sin6_port == other_six->sin6_port &&
+	       six->sin6_scope_id == other_six->sin6_scope_id &&
+	       memcmp(&six->sin6_addr, &other_six->sin6_addr, sizeof(six->sin6_addr)) == 0;
+}
+
+static in_port_t port_of(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET
+		       ? ((const struct sockaddr_in *)(const void *)address)->sin_port
+		       : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
+}
+
+static bool is_any(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *four = (const void *)address;
+	const struct sockaddr_in6 *six = (const void *)address;
+
+	return address->ss_family == AF_INET ? four->sin_addr.s_addr == htonl(INADDR_ANY)
+					     : IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
+}
+
+bool address_overlaps(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
+{
+	return port_of(one) == port_of(other) &&
+	       (is_any(one) || is_any(other) || address_equals(one, other));
+}
+
 bool address_is_loopback(const struct sockaddr_storage *address)
 {
 	const struct sockaddr_in *four = (const void *)address;

@@ -18,5 +18,8 @@ struct resolution *address_resolve(uv_loop_t *loop, const char *address,
 void address_give_up(struct resolution *resolution);
 /* The same, blocking: for listeners, before anything runs. False where it can't be resolved. */
 must_check bool address_resolve_now(const char *address, struct sockaddr_storage *result);
+bool address_equals(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
+/* Whether a connection to one may come to the other: the same port, and one host or any. */
+bool address_overlaps(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
 /* Whether only this machine can connect to it. */
 bool address_is_loopback(const struct sockaddr_storage *address);

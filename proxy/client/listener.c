@@ -49,9 +49,10 @@ must_check int listener_bind(const char *address, char *reason, size_t size)
 	return passed_on >= 0 ? passed_on : bind_socket(address, true, reason, size);
 }
 
-must_check bool listener_probe(const char *address, char *reason, size_t size)
+must_check bool listener_probe(const char *address, bool ours, char *reason, size_t size)
 {
-	int socket_number = inherited_has(address) ? 0 : bind_socket(address, false, reason, size);
+	bool shared = ours || inherited_overlaps(address);
+	int socket_number = inherited_has(address) ? 0 : bind_socket(address, shared, reason, size);
 
 	if (socket_number == 0)
 		return true;
@@ -146,6 +147,12 @@ static void listener_on_closed(uv_handle_t *handle)
 	close(listener->socket);
 	free(listener->address);
 	free(listener);
+}
+
+void listener_accept(struct listener *listener)
+{
+	if (!listener->paused)
+		listener_on_readable(&listener->poll, 0, UV_READABLE);
 }
 
 void listener_close(struct listener *listener)

@@ -2,6 +2,7 @@
  * known at once; the loops take them over. */
 #include "proxy/client/listeners.h"
 
+#include "proxy/base/address.h"
 #include "proxy/base/log.h"
 #include "proxy/process/inherited.h"
 #include "proxy/client/listener.h"
@@ -140,10 +141,12 @@ static void listeners_on_task(struct loop *loop, struct loop_task *posted)
 	for (; listener; listener = next) {
 		next = listener->next;
 		place = find_place(task, listener->address);
-		if (place)
+		if (place) {
 			listener->listen_index = place->listen_index;
-		else
-			listener_close(listener);
+			continue;
+		}
+		listener_accept(listener);
+		listener_close(listener);
 	}
 	for (size_t i = 0; i < task->count && !loop->drain_until && !loop->left; i++) {
 		if (task->places[i].socket < 0)
@@ -155,13 +158,27 @@ static void listeners_on_task(struct loop *loop, struct loop_task *posted)
 	task_free(task);
 }
 
+static bool overlaps_open(const struct listeners *listeners, const char *address)
+{
+	struct sockaddr_storage wanted = {0}, open = {0};
+
+	if (!address_resolve_now(address, &wanted))
+		return false;
+	for (size_t i = 0; i < listeners->count; i++)
+		if (address_resolve_now(listeners->open[i], &open) &&
+		    address_overlaps(&wanted, &open))
+			return true;
+	return false;
+}
+
 /* That another program does not listen there; our own sockets may share an address. */
 static bool probe_new(const struct listeners *listeners, const struct listener_place *places,
 		      size_t count, char *reason, size_t size)
 {
 	for (size_t i = 0; i < count; i++)
 		if (!is_open(listeners, places[i].address) &&
-		    !listener_probe(places[i].address, reason, size))
+		    !listener_probe(places[i].address, overlaps_open(listeners, places[i].address),
+				    reason, size))
 			return false;
 	return true;
 }

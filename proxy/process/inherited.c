@@ -9,7 +9,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -70,30 +69,18 @@ void inherited_open(void)
 		look_at(&all[i], FIRST + (int)i);
 }
 
-static bool same_address(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
-{
-	const struct sockaddr_in *four = (const void *)one, *other_four = (const void *)other;
-	const struct sockaddr_in6 *six = (const void *)one, *other_six = (const void *)other;
+typedef bool meeting(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
 
-	if (one->ss_family != other->ss_family)
-		return false;
-	if (one->ss_family == AF_INET)
-		return four->sin_port == other_four->sin_port &&
-		       four->sin_addr.s_addr == other_four->sin_addr.s_addr;
-	return one->ss_family == AF_INET6 && six->sin6_port == other_six->sin6_port &&
-	       six->sin6_scope_id == other_six->sin6_scope_id &&
-	       memcmp(&six->sin6_addr, &other_six->sin6_addr, sizeof(six->sin6_addr)) == 0;
-}
-
-/* The first one at the address that `fits` agrees to; NULL: none. */
-static struct passed *find(const char *address, bool (*fits)(const struct passed *passed))
+/* The first one whose address meets this one and that `fits` agrees to; NULL: none. */
+static struct passed *find(const char *address, meeting *meets,
+			   bool (*fits)(const struct passed *passed))
 {
 	struct sockaddr_storage where = {0};
 
 	if (count == 0 || !address_resolve_now(address, &where))
 		return NULL;
 	for (size_t i = 0; i < count; i++)
-		if (all[i].socket >= 0 && same_address(&all[i].address, &where) && fits(&all[i]))
+		if (all[i].socket >= 0 && meets(&all[i].address, &where) && fits(&all[i]))
 			return &all[i];
 	return NULL;
 }
@@ -116,12 +103,17 @@ static bool is_alone(const struct passed *passed)
 
 must_check bool inherited_has(const char *address)
 {
-	return find(address, is_any);
+	return find(address, address_equals, is_any);
+}
+
+must_check bool inherited_overlaps(const char *address)
+{
+	return find(address, address_overlaps, is_any);
 }
 
 must_check int inherited_take_more(const char *address)
 {
-	struct passed *passed = find(address, is_free);
+	struct passed *passed = find(address, address_equals, is_free);
 
 	if (!passed)
 		return -1;
@@ -132,7 +124,7 @@ must_check int inherited_take_more(const char *address)
 must_check int inherited_take(const char *address)
 {
 	int socket = inherited_take_more(address);
-	struct passed *shared = socket < 0 ? find(address, is_alone) : NULL;
+	struct passed *shared = socket < 0 ? find(address, address_equals, is_alone) : NULL;
 
 	return shared ? fcntl(shared->socket, F_DUPFD_CLOEXEC, FIRST) : socket;
 }

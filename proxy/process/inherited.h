@@ -11,6 +11,8 @@
 void inherited_open(void);
 /* True if a socket was passed on that listens on this address, whether it was taken or not. */
 must_check bool inherited_has(const char *address);
+/* True if one listens on an address that overlaps this one. */
+must_check bool inherited_overlaps(const char *address);
 /* A socket that listens on this address; below 0: none is left. One that may not share its address
  * with others (SO_REUSEPORT) is there for each who asks: the first takes it, others get
  * duplicates. */

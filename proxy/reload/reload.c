@@ -45,19 +45,31 @@ static void say(struct round_of_reload *round, const char *text)
 	"; the sandbox lets a running Spillway read only folders that it knew at its start: put " \
 	"the file into one of them, or restart"
 
-/* False: why is said. */
-static bool refuse(struct round_of_reload *round, const char *reason)
+static bool refuse_with(struct round_of_reload *round, const char *reason, const char *more)
 {
 	auto_buffer struct buffer text = {0};
-	bool outside = round->reload->sandboxed && strstr(reason, "Permission denied");
 	size_t length = strlen(reason);
 
 	while (length > 0 && reason[length - 1] == '\n')
 		length--;
-	text_append(&text, "%.*s%s", (int)length, reason, outside ? OUTSIDE : "");
+	text_append(&text, "%.*s%s", (int)length, reason, more);
 	buffer_append(&text, "", 1);
 	say(round, (const char *)text.data);
 	return false;
+}
+
+/* False: why is said. */
+static bool refuse(struct round_of_reload *round, const char *reason)
+{
+	return refuse_with(round, reason, "");
+}
+
+/* What was to be read. */
+static bool refuse_file(struct round_of_reload *round, const char *reason)
+{
+	bool outside = round->reload->sandboxed && strstr(reason, "Permission denied");
+
+	return refuse_with(round, reason, outside ? OUTSIDE : "");
 }
 
 static bool load(struct round_of_reload *round)
@@ -65,7 +77,7 @@ static bool load(struct round_of_reload *round)
 	auto_free char *problems = NULL;
 
 	round->config = config_load(round->reload->path, &problems);
-	return round->config || refuse(round, problems);
+	return round->config || refuse_file(round, problems);
 }
 
 static void tell_change(struct buffer *text, const struct config_change *change)
@@ -154,7 +166,7 @@ static bool place_listeners(struct round_of_reload *round)
 	char reason[REASON_MAX];
 
 	if (!new_listeners_place(&round->listeners, reload, round->config, reason, sizeof(reason)))
-		return refuse(round, reason);
+		return refuse_file(round, reason);
 	return !new_listeners_differ(&round->listeners) || ask_servers(round, ask_for_listeners);
 }
 
@@ -191,7 +203,7 @@ static bool load_certificates(struct round_of_reload *round)
 
 	round->tls = tls_pairs_load(round->reload->service->tls, round->listeners.plan.open, reason,
 				    sizeof(reason));
-	return round->tls || refuse(round, reason);
+	return round->tls || refuse_file(round, reason);
 }
 
 static bool load_admin(struct round_of_reload *round)
@@ -201,7 +213,7 @@ static bool load_admin(struct round_of_reload *round)
 	if (!round->reload->admin)
 		return true;
 	round->admin = admin_load(round->reload->admin, round->config, &mistake);
-	return round->admin || refuse(round, mistake);
+	return round->admin || refuse_file(round, mistake);
 }
 
 /* ---- What does not. */

@@ -2,14 +2,15 @@
 
 import http.client
 import os
+import socket
 import subprocess
 
 import pytest
 
 from support.frames import message
-from support.peer import Relay
+from support.peer import End, FakeServer, Relay
 from support.process import wait_for
-from support.spillway import program
+from support.spillway import Spillway, program
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,44 @@ def test_an_included_file_outside_of_the_sandbox_is_told_of(relay, tmp_path):
     code, said = reload(relay, include=[str(tmp_path / "more.yaml")])
     assert code in (0, 1)
     assert code == 0 or "the sandbox lets a running Spillway read only folders that it knew at its start" in said
+
+
+def pings(port):
+    client = End(socket.create_connection(("127.0.0.1", port), 30))
+    client.ask(message({"ping": 1, "$db": "admin"}))
+    client.close()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "localhost"])
+def test_an_address_gives_way_to_one_that_overlaps_it(host):
+    """It is Spillway's own sockets that are in the way, not another program's."""
+    with FakeServer() as server, Spillway([server], [], {"upstream": {"uri": server.uri}, "workers": 2},
+                                          environment={"SPILLWAY_ALLOW_ROOT": "1"}) as spillway:
+        port, narrow = spillway.port, spillway.settings["listen"]
+        wider = [{"address": f"{host}:{port}", "server": server.address, "advertise": spillway.address}]
+        for listen in (wider, narrow):
+            spillway.settings["listen"] = listen
+            spillway.write_file()
+            done = subprocess.run([program(), "reload", "--config", spillway.file], capture_output=True, text=True,
+                                  timeout=60)
+            assert (done.returncode, done.stderr) == (0, "")
+            for _ in range(8):
+                pings(port)
+
+
+def test_a_port_that_only_root_may_have_is_no_matter_of_the_sandbox():
+    with FakeServer() as server:
+        spillway = Spillway([server], [], {"upstream": {"uri": server.uri}})
+        if os.getuid() == 0:
+            spillway.command = ["setpriv", "--bounding-set=-net_bind_service", *spillway.command]
+        with spillway:
+            spillway.settings["listen"][0]["address"] = "127.0.0.1:81"
+            spillway.write_file()
+            done = subprocess.run([program(), "reload", "--config", spillway.file], capture_output=True, text=True,
+                                  timeout=60)
+            assert done.returncode == 1
+            said = done.stdout + done.stderr
+            assert said == "nothing is changed:\ncannot listen on '127.0.0.1:81': Permission denied\n"
 
 
 def test_a_spillway_that_is_not_there_is_not_reached(relay, tmp_path):

@@ -332,6 +332,20 @@ def test_a_socket_that_no_listener_wants_is_closed_and_told_of():
         spillway.says(f"1052 a listening socket was passed on for '127.0.0.1' port {port}, which is no listener")
 
 
+def test_an_address_gives_way_to_one_that_overlaps_it():
+    """The process before listens on 127.0.0.1 while the new one opens 0.0.0.0."""
+    with FakeServer() as server, Spillway([server], [], {"upstream": {"uri": server.uri}},
+                                          environment={"SPILLWAY_ALLOW_ROOT": "1"}) as spillway:
+        spillway.settings["listen"] = [{"address": f"0.0.0.0:{spillway.port}", "server": server.address,
+                                        "advertise": spillway.address}]
+        spillway.write_file()
+        before = spillway.upgrade()
+        assert before.wait(20) == 0
+        client = End(socket.create_connection(("127.0.0.1", spillway.port), 30))
+        client.ask(PING)
+        client.close()
+
+
 def test_listeners_come_and_go_and_open_connections_stay():
     """The entry of the first server gets another address, that of the second goes, and the third one is new."""
     with FakeServer() as one, FakeServer() as two, FakeServer() as three, \
