@@ -131,6 +131,17 @@ static struct place_change *find_place(struct listeners_task *task, const char *
 	return NULL;
 }
 
+/* Drivers take connections to one address for such to one server. */
+static void move_to_place(struct listener *listener, uint32_t index)
+{
+	const struct places *places = listener->loop->service->places;
+	uint32_t before = listener->listen_index;
+
+	listener->listen_index = index;
+	if (strcmp(places_latest(places, before), places_latest(places, index)) != 0)
+		loop_close_monitors(listener->loop, before);
+}
+
 /* On the loop's thread. */
 static void listeners_on_task(struct loop *loop, struct loop_task *posted)
 {
@@ -142,7 +153,7 @@ static void listeners_on_task(struct loop *loop, struct loop_task *posted)
 		next = listener->next;
 		place = find_place(task, listener->address);
 		if (place) {
-			listener->listen_index = place->listen_index;
+			move_to_place(listener, place->listen_index);
 			continue;
 		}
 		listener_accept(listener);

@@ -83,6 +83,19 @@ static void close_monitors(struct loop *loop)
 	}
 }
 
+void loop_close_monitors(struct loop *loop, uint32_t listen_index)
+{
+	struct session *session = loop->sessions;
+
+	while (session) {
+		struct session *next = session->next;
+
+		if (session->listen_index == listen_index)
+			session_close_if_monitor(session);
+		session = next;
+	}
+}
+
 static void resume_listeners(struct loop *loop)
 {
 	for (struct listener *listener = loop->listeners; listener; listener = listener->next)

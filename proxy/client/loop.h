@@ -96,6 +96,8 @@ void loop_start_drain(struct loop *loop);
  * open new ones, which the other process accepts, and let go of their pooled connections between
  * two commands. */
 void loop_start_leaving(struct loop *loop);
+/* On the loop's thread: those of this listener. Drivers do the same then. */
+void loop_close_monitors(struct loop *loop, uint32_t listen_index);
 /* For a reload, by a thread that is no loop. Every loop takes these rules (NULL: those that it
  * has); what it has read of the service before is used no longer when this returns. Once no request
  * goes on that began under earlier rules, the mover is told (mover_settled, of its `number`). */

@@ -124,12 +124,13 @@ void new_listeners_take(struct new_listeners *listeners)
 	for (size_t i = 0; i < count_of(listeners); i++)
 		if (listen_plan_opens(plan, i))
 			open_place(listeners, i);
-	if (listeners->change)
-		listeners_take(listeners->change);
-	listeners->change = NULL;
 	for (size_t i = 0; i < count_of(listeners); i++)
 		if (listen_plan_closes(plan, i))
 			places_turn(listeners->reload->service->places, i, NULL);
+	/* A monitor that asks anew is told of the listeners as they are from here on. */
+	if (listeners->change)
+		listeners_take(listeners->change);
+	listeners->change = NULL;
 	listen_plan_take(&listeners->plan);
 }
 

@@ -132,6 +132,18 @@ def test_drivers_are_told_another_name_at_once(spillway):
     assert "books.example.net:27017" in hosts(spillway.address) and spillway.address not in hosts(other)
 
 
+def test_drivers_go_to_the_server_that_an_address_has_now(spillway):
+    one, two, three = spillway.settings["listen"]
+    with client_of(one["address"]) as client:
+        def server():
+            return f"127.0.0.1:{client.admin.command('getCmdLineOpts')['parsed']['net']['port']}"
+
+        assert server() == one["server"]
+        swapped = [{**one, "server": two["server"]}, {**two, "server": one["server"]}, three]
+        assert reload(spillway, swapped)[0] == 0
+        wait_for(lambda: server() == two["server"], "the driver to connect anew", seconds=20)
+
+
 def test_tls_begins_and_ends_at_the_same_address(spillway):
     with Authority() as authority, client_of(spillway.address) as plain:
         for file in (authority.cert, authority.key):
