@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PLAN_ERROR "Plan executor error during findAndModify :: caused by :: "
 
@@ -30,6 +31,7 @@ struct sequence_modify {
 	bool denied;  /* the user may not read some target's overflow */
 	bool fetching;
 	bool moved;   /* once is enough */
+	bool plainly; /* the client's own command has been sent for its error */
 	bool applied; /* the server said ok */
 	struct edit edit;
 	bool editing;
@@ -256,6 +258,17 @@ static bool worth_moving(struct sequence *sequence, const struct reply_summary *
 	       sequence->move.note.reason == MOVER_APPENDED && sequence->move.note.id_type != 0;
 }
 
+/* mongod remembers the number as another command's, and quotes the one that was sent. What has a
+ * history is not run: the client's own command has the same error, in its own words. */
+static bool quotes_retry(const struct packet *reply)
+{
+	static const char words[] = "findAndModify retry request:";
+	struct element message;
+
+	return !reply->summary.ok && document_find(reply->message.body, "errmsg", &message) &&
+	       memmem(message.value.data, message.value.length, words, strlen(words)) != NULL;
+}
+
 static enum sequence_outcome take_main(struct sequence *sequence,
 				       const struct sequence_input *input)
 {
@@ -264,6 +277,11 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 
 	if (!input->reply->summary.readable)
 		return sequence_pass(sequence, input->reply);
+	if (!modify->plainly && quotes_retry(input->reply)) {
+		modify->plainly = true;
+		sequence->step = MODIFY_ASKED;
+		return sequence_send_request(sequence);
+	}
 	modify->main = packet_steal(input->reply); /* stands where the move fails */
 	if (worth_moving(sequence, &modify->main.summary)) {
 		sequence->step = MODIFY_MOVED;

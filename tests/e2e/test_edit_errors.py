@@ -3,8 +3,10 @@
 The errors change nothing, so all run on the same documents.
 """
 
+import uuid
+
 import pytest
-from bson import Regex
+from bson import Binary, Int64, Regex
 from test_odm_shapes import bulk, modify, update, write
 
 from support import exact
@@ -135,4 +137,26 @@ def test_the_error_is_mongods(arms, wrong):
         errors += bool(failed(dict(answers[PLAIN])))
         arms.same(command, answers)
     assert errors > 0.8 * len(COMMANDS[wrong]), "what is tried is hardly ever wrong"
+    arms.same("documents", {arm.name: arm.documents() for arm in arms.arms})
+
+
+RETRIED = [
+    modify(PULL), modify({"$set": {"n": 1}}, fields={"list": 1}), modify([{"$set": {"n": {"$size": "$list"}}}]),
+    modify(PULL, {"_id": 1, "list": 5}, upsert=True, new=True), remove({"_id": 1, "list": 5}, fields={"n": 1}),
+]
+
+
+def told_of_a_number(arm, first, second):
+    """What is said to a command under the number of another one; sessions and times follow in its text."""
+    session = {"lsid": {"id": Binary(uuid.uuid4().bytes, 4)}, "txnNumber": Int64(1)}
+    assert not failed(dict(told(arm, {**first, **session})))
+    reply = dict(told(arm, {**second, **session}))
+    return reply.get("code"), reply.get("errmsg", "").partition(", oplogTs")[0]
+
+
+@pytest.mark.parametrize("command", RETRIED, ids=str)
+def test_a_number_of_another_command_is_told_in_the_clients_words(arms, command):
+    first = {"insert": "books", "documents": [{"_id": 70, "list": [1]}]}
+    for before in (first, delete({"_id": 70})):
+        arms.same(command, {arm.name: told_of_a_number(arm, before, command) for arm in arms.arms})
     arms.same("documents", {arm.name: arm.documents() for arm in arms.arms})
