@@ -52,15 +52,15 @@ bool aggregate_sorts(const struct command *command)
 const char *aggregate_unserved_find(const struct command *command,
 				    const struct ruled_namespace *namespace)
 {
-	static const char *const others[] = {"showRecordId", "returnKey", "tailable", "awaitData",
-					     "oplogReplay"};
+	static const char *const others[] = {"showRecordId", "returnKey",   "tailable",
+					     "awaitData",    "oplogReplay", "requestResumeToken"};
 	const struct element *filter = &command->fields[FIELD_FILTER],
 			     *projection = &command->fields[FIELD_PROJECTION];
 
 	for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
 		if (document_truth(command->body, others[i]))
-			return "showRecordId, returnKey and tailable can't be had where arrays are "
-			       "put together";
+			return "showRecordId, returnKey, tailable and resume tokens can't be had "
+			       "where arrays are put together";
 	if (options_of_find(command) == OPTIONS_UNSERVED)
 		return "decimal numbers of documents, ntoreturn and oplogReplay can't be had "
 		       "where arrays are put together";
@@ -241,7 +241,10 @@ bool aggregate_replaces(const struct element *field)
 		"singleBatch", "noCursorTimeout", "key",          "ntoreturn",
 		"tailable",    "awaitData",       "oplogReplay",  "allowPartialResults",
 		"returnKey",   "fields",          "showRecordId", "min",
-		"max"};
+		"max",
+		/* what servers say to each other, which changes no answer */
+		"readOnce",    "mirrored",        "term",         "allowSpeculativeMajorityRead",
+		"resumeAfter", "requestResumeToken"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(replaced); i++)
 		if (element_is(field, replaced[i]))
