@@ -427,7 +427,8 @@ enum stage_kind match_classify_stage(const struct matching *matching, const stru
 	if (element_is(stage, "$project"))
 		return classify_project(matching, stage);
 	if (element_is(stage, "$count") || element_is(stage, "$collStats") ||
-	    element_is(stage, "$indexStats") || element_is(stage, "$planCacheStats"))
+	    element_is(stage, "$indexStats") || element_is(stage, "$planCacheStats") ||
+	    element_is(stage, "$listCatalog"))
 		return STAGE_DROPS;
 	if (element_is(stage, "$geoNear"))
 		return classify_near(matching, stage);

@@ -1,6 +1,7 @@
 /* Asks mongod what it says about the client's own command. */
 #include "rules/sequence/own_error.h"
 
+#include "protocol/template.h"
 #include "protocol/writer.h"
 #include "rules/query/filter_words.h"
 #include "rules/sequence/sequence_inner.h"
@@ -151,15 +152,22 @@ static void write_explained(const struct sequence *sequence, struct buffer *out,
 	enum command_field field_of_list = statements_field(command);
 	const char *list = field_of_list == FIELD_UPDATES ? "updates" : "deletes";
 	size_t explained = writer_open_document(out, "explain");
+	bool explains = false, has_cursor = false;
 	struct cursor cursor;
 	struct element field;
 
 	require(cursor_open(&cursor, command->body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		has_cursor = has_cursor || element_is(&field, "cursor");
 		if (field_of_list != FIELD_COUNT && element_is(&field, list))
 			write_list(out, list, statement);
-		else if (!is_generic(&field) && !is_own_explain(sequence, &field))
+		else if (is_own_explain(sequence, &field))
+			explains = true;
+		else if (!is_generic(&field))
 			writer_element(out, &field);
+	}
+	if (explains && !has_cursor)
+		template_write(out, "cursor", "{}"); /* mongod wants the one or the other */
 	if (command->kind == COMMAND_AGGREGATE)
 		write_malformed(command, out); /* mongod reads an aggregate's own fields first */
 	if (field_of_list != FIELD_COUNT && !command_has(command, field_of_list))

@@ -361,7 +361,8 @@ static bool has_to_be_first(const struct element *verb)
 		"$vectorSearch",      "$collStats",      "$indexStats",
 		"$currentOp",         "$changeStream",   "$documents",
 		"$listSearchIndexes", "$planCacheStats", "$queryStats",
-		"$listSessions",      "$backupCursor",   "$listLocalSessions"};
+		"$listSessions",      "$backupCursor",   "$listLocalSessions",
+		"$listCatalog"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(verbs); i++)
 		if (element_is(verb, verbs[i]))

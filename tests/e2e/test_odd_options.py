@@ -98,3 +98,25 @@ def test_a_write_is_unacknowledged_where_mongod_says_nothing(arms, concern):
     statement = {"q": {"list": 2}, "u": {"$set": {"list.1": 9}}}
     arms.run(BOOKS, [{"update": "books", "updates": [statement], "writeConcern": concern},
                      {"delete": "books", "deletes": [{"q": {"list.5": "a"}, "limit": 1}], "writeConcern": concern}])
+
+
+READS = [{"find": "books", "filter": {"list": 5}, "sort": {"_id": 1}},
+         {"find": "books", "projection": {"list": {"$slice": 2}}, "sort": {"_id": 1}}]
+
+
+@pytest.mark.parametrize("fields", [{"readOnce": True}, {"mirrored": True}, {"term": Int64(1)}, {"term": "x"},
+                                    {"allowSpeculativeMajorityRead": True}, {"requestResumeToken": False},
+                                    {"requestResumeToken": True}, {"resumeAfter": {}}, {"neverHeardOf": 1}])
+def test_options_that_servers_give_each_other_change_no_answer(arms, fields):
+    arms.run(BOOKS, [{**read, **fields} for read in READS])
+
+
+@pytest.mark.parametrize("explains", [True, False])
+def test_a_wrong_aggregate_that_explains_itself_needs_no_cursor(arms, explains):
+    wrong = [{"$sort": {"list": 0}}, {"$bad": 1}, {"$project": {}}, {"$project": {"list": {"$slice": 1}}}]
+    arms.run(BOOKS, [{"aggregate": "books", "pipeline": [stage], "explain": explains} for stage in wrong])
+
+
+def test_a_catalog_lists_the_collection(arms):
+    arms.run(BOOKS, [{"aggregate": "books", "pipeline": [{"$listCatalog": {}}, {"$project": {"name": 1, "type": 1}}],
+                      "cursor": {}}])
