@@ -4,13 +4,13 @@
 #include "protocol/reply.h"
 #include "protocol/writer.h"
 #include "proxy/analyze/analyze_pipeline.h"
-#include "proxy/analyze/analyze_progress.h"
 #include "proxy/analyze/analyze_report.h"
 #include "proxy/analyze/analyze_uri.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/config_file.h"
 #include "proxy/analyze/find_arrays.h"
 #include "proxy/base/json_text.h"
+#include "proxy/terminal/progress.h"
 #include "proxy/upstream/link.h"
 #include "rules/rule/text.h"
 
@@ -163,6 +163,12 @@ static void add_array(struct analyze_report *report, const char *path)
 		(struct report_array){.path = must_strndup(path, strlen(path))};
 }
 
+static void say(const char *text)
+{
+	if (progress_seen())
+		progress_say("%s", text);
+}
+
 static bool search_arrays(struct analyze *analyze)
 {
 	auto_buffer struct buffer pipeline = {0};
@@ -172,7 +178,7 @@ static bool search_arrays(struct analyze *analyze)
 	bool done;
 
 	report->searched = true;
-	progress_say("looking for arrays ...");
+	say("looking for arrays ...");
 	pipeline_sample(&pipeline, &index, SEARCHED);
 	writer_close(&pipeline, start);
 	done = aggregate(analyze, &pipeline, false, search_document, &found);
@@ -283,6 +289,19 @@ static bool draw_portions(struct analyze *analyze, int64_t wanted, struct portio
 	       portions_fit(portions);
 }
 
+static void show_progress(const struct analyze_report *report, int64_t passed)
+{
+	const struct progress progress = {report->looked_at, report->documents, passed};
+	auto_buffer struct buffer left = {0};
+
+	progress_append_left(&left, &progress);
+	progress_say(
+		"%lld of about %lld documents (%lld %%) looked at, %lld documents a second%.*s",
+		(long long)progress.done, (long long)progress.total,
+		(long long)progress_percent(&progress), (long long)(progress.done * 1000 / passed),
+		(int)left.length, (const char *)left.data);
+}
+
 static bool count_portions(struct analyze *analyze, struct portions *portions)
 {
 	struct analyze_report *report = &analyze->report;
@@ -294,7 +313,8 @@ static bool count_portions(struct analyze *analyze, struct portions *portions)
 			return false;
 		for (size_t i = 0; i < report->array_count; i++)
 			distribution_finish(&report->arrays[i].distribution);
-		progress_show(report->looked_at, report->documents, began, &told);
+		if (progress_due(&told))
+			show_progress(report, clock_now() - began + 1);
 	}
 	return true;
 }
@@ -322,7 +342,7 @@ static bool count_all(struct analyze *analyze)
 	if (done)
 		return true;
 	start_anew(analyze);
-	progress_say("looking at all documents ...");
+	say("looking at all documents ...");
 	return count_whole_arrays(analyze, SAMPLE_ALL, NULL);
 }
 
@@ -332,7 +352,7 @@ static bool count(struct analyze *analyze, int64_t sample)
 		return true;
 	if (sample == SAMPLE_ALL)
 		return count_all(analyze);
-	progress_say("looking at documents drawn at random ...");
+	say("looking at documents drawn at random ...");
 	return count_whole_arrays(analyze, sample, NULL);
 }
 
@@ -463,9 +483,9 @@ static int run(struct analyze *analyze)
 			     "the URI is no good: ");
 		return 2;
 	}
-	progress_say("looking at the collection ...");
+	say("looking at the collection ...");
 	done = look(analyze);
-	progress_say(NULL);
+	progress_clear();
 	if (done)
 		return tell(analyze);
 	lost = is_unreachable(&analyze->error);

@@ -3,6 +3,7 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/fitness/index_judge.h"
+#include "proxy/terminal/progress.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/upstream/overflow_index.h"
 #include "rules/rule/glob.h"
@@ -10,7 +11,6 @@
 #include <bson/bson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* A target with what its servers hold of it. */
 struct looking {
@@ -313,16 +313,18 @@ static void look_at_namespace(struct check *check, struct namespace_cache *names
 	}
 }
 
-/* On a terminal: how far it is. `done` of `count` collections of the database. */
-static void show_progress(const char *database, size_t done, size_t count, int64_t passed)
+/* On a terminal. */
+static void show_progress(const char *database, const struct progress *progress)
 {
-	if (!isatty(STDERR_FILENO))
+	auto_buffer struct buffer left = {0};
+
+	if (!progress_seen())
 		return;
-	fputs("\r\033[K", stderr);
-	if (done > 0 && done < count)
-		fprintf(stderr, "'%s': %zu of %zu collections (%zu %%) looked at, %lld s to go",
-			database, done, count, done * 100 / count,
-			(long long)(passed * (int64_t)(count - done) / (int64_t)done / 1000));
+	progress_append_left(&left, progress);
+	progress_say("'%s': %lld of %lld collections (%lld %%) looked at%.*s", database,
+		     (long long)progress->done, (long long)progress->total,
+		     (long long)progress_percent(progress), (int)left.length,
+		     (const char *)left.data);
 }
 
 /* What exists in the database, and what rules name exactly although it does not exist yet. */
@@ -338,8 +340,11 @@ static void look_at_database(struct check *check, struct namespace_cache *namesp
 	for (size_t i = 0; i < collections.count; i++) {
 		if (text_at(collections.list[i], "name", &name))
 			look_at_namespace(check, namespaces, database, name);
-		show_progress(database, i + 1, collections.count, clock_now() - began);
+		show_progress(database,
+			      &(struct progress){(int64_t)i + 1, (int64_t)collections.count,
+						 clock_now() - began + 1});
 	}
+	progress_clear();
 	for (size_t i = 0; i < rule_set_count(rules); i++) {
 		const struct rule *rule = rule_set_at(rules, i);
 		bool known = strcmp(rule->database, database) != 0 ||

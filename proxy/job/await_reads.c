@@ -3,6 +3,7 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/job/job_walk.h"
+#include "proxy/terminal/progress.h"
 #include "proxy/upstream/open_reads.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ static void show(const struct open_reads *reads, const struct await_reads *what,
 	if (clock_now() - *told < SHOW_MS)
 		return;
 	*told = clock_now();
-	job_clear_line();
+	progress_clear();
 	if (silent)
 		fprintf(stderr, "waiting for the server '%s' to say which reads go on\n", silent);
 	else

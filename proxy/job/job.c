@@ -7,6 +7,7 @@
 #include "proxy/base/json_text.h"
 #include "proxy/base/log.h"
 #include "proxy/job/job_walk.h"
+#include "proxy/terminal/progress.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/upstream/namespaces.h"
 #include "proxy/ownership/rule_record.h"
@@ -267,7 +268,7 @@ static enum link_result work(struct job *job, const struct job_command *command)
 		result = go_on(job, target, command->work(job, target));
 	if (result == LINK_DONE && command->finish)
 		result = command->finish(job);
-	job_clear_line();
+	progress_clear();
 	return result == LINK_DONE && job->refused[0] ? LINK_REFUSED : result;
 }
 

@@ -6,14 +6,13 @@
 #include "proxy/job/workers.h"
 #include "proxy/mover/garbage.h"
 #include "proxy/spill/round.h"
+#include "proxy/terminal/progress.h"
+#include "rules/rule/text.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #define PAGE_SIZE 1000
-#define SHOW_TERMINAL_MS 200
-#define SHOW_LINE_MS 10000
 #define SHOW_WAIT_MS 1000 /* a shorter one is not worth a line */
 #define MOVE_TRIES 30
 #define REFUSED_TRIES 8 /* of these, if the server refuses */
@@ -28,52 +27,18 @@ static void ask_lag(struct job *job)
 		job->lag_hidden = lag_ask(job) == LINK_REFUSED;
 }
 
-/* A line of progress stands on the terminal. Any hand may show one. */
-static atomic_bool shown;
-
-void job_clear_line(void)
-{
-	if (atomic_exchange(&shown, false))
-		fputs("\r\033[K", stderr);
-}
-
-/* Whether it is time to say again how things are. */
-static bool begin_line(int64_t *told)
-{
-	int64_t now = clock_now();
-
-	if (now - *told < (isatty(STDERR_FILENO) ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
-		return false;
-	*told = now;
-	return true;
-}
-
-static void end_line(void)
-{
-	bool terminal = isatty(STDERR_FILENO);
-
-	if (!terminal)
-		fputc('\n', stderr);
-	atomic_store(&shown, terminal);
-}
-
 void job_show_lag(const struct job *job, int64_t *told)
 {
-	if (!begin_line(told))
-		return;
-	job_clear_line();
-	fprintf(stderr, "waiting for the secondary '%s': %lld s behind, --max-lag is %lld s",
-		job->lagging, (long long)job->lag / 1000, (long long)job->options.lag_ms / 1000);
-	end_line();
+	if (progress_due(told))
+		progress_say("waiting for the secondary '%s': %lld s behind, --max-lag is %lld s",
+			     job->lagging, (long long)job->lag / 1000,
+			     (long long)job->options.lag_ms / 1000);
 }
 
 void job_show_pause(const struct job *job, int64_t *told)
 {
-	if (!begin_line(told))
-		return;
-	job_clear_line();
-	fprintf(stderr, "rule '%s' is paused: waiting for 'spillway resume'", job->rule->name);
-	end_line();
+	if (progress_due(told))
+		progress_say("rule '%s' is paused: waiting for 'spillway resume'", job->rule->name);
 }
 
 must_check bool job_await_readers(const struct mover_target *target, int64_t since)
@@ -81,7 +46,7 @@ must_check bool job_await_readers(const struct mover_target *target, int64_t sin
 	int64_t left = since + target->rule->gc_delay_ms - clock_now();
 
 	if (left >= SHOW_WAIT_MS) {
-		job_clear_line();
+		progress_clear();
 		fprintf(stderr,
 			"waiting %lld s: what was folded back may still be read from the overflow "
 			"until then (gc_delay)\n",
@@ -113,25 +78,22 @@ static int64_t count_looked(const struct job *job)
 
 static void show_progress(struct job *job)
 {
-	int64_t passed = clock_now() - job->began + 1, looked = count_looked(job);
+	int64_t passed = clock_now() - job->began + 1;
+	const struct progress progress = {count_looked(job), job->total, passed};
+	auto_buffer struct buffer more = {0};
 
-	if (!begin_line(&job->told))
+	if (!progress_due(&job->told))
 		return;
 	ask_lag(job);
-	job_clear_line();
-	fprintf(stderr,
-		"%lld of about %lld documents (%lld %%) looked at, %lld worked on, %lld elements, "
-		"%lld documents a second",
-		(long long)looked, (long long)job->total,
-		(long long)(job->total > looked ? looked * 100 / job->total : 100),
-		(long long)job->documents, (long long)job->elements,
-		(long long)(looked * 1000 / passed));
 	if (job->lag >= 0)
-		fprintf(stderr, ", lag %lld ms", (long long)job->lag);
-	if (looked > 0 && job->total > looked)
-		fprintf(stderr, ", %lld s to go",
-			(long long)((job->total - looked) * passed / looked / 1000));
-	end_line();
+		text_append(&more, ", lag %lld ms", (long long)job->lag);
+	progress_append_left(&more, &progress);
+	progress_say("%lld of about %lld documents (%lld %%) looked at, %lld worked on, "
+		     "%lld elements, %lld documents a second%.*s",
+		     (long long)progress.done, (long long)progress.total,
+		     (long long)progress_percent(&progress), (long long)job->documents,
+		     (long long)job->elements, (long long)(progress.done * 1000 / passed),
+		     (int)more.length, (const char *)more.data);
 }
 
 static enum link_result count_documents(struct job *job, const struct mover_target *target)

@@ -8,8 +8,6 @@
  * False where it was interrupted. */
 must_check bool job_await_readers(const struct mover_target *target, int64_t since);
 
-/* A line of progress that stands on the terminal goes. */
-void job_clear_line(void);
 /* Says which secondary is waited for, from time to time: `told` is when it did last. */
 void job_show_lag(const struct job *job, int64_t *told);
 

@@ -2,6 +2,7 @@
 #include "proxy/job/throttle.h"
 
 #include "proxy/job/job_walk.h"
+#include "proxy/terminal/progress.h"
 #include "proxy/base/clock.h"
 
 #include "proxy/pace/load.h"
@@ -46,7 +47,7 @@ static enum link_result wait_for_resume(struct job *job)
 			return LINK_LOST;
 	}
 	if (waited && result == LINK_DONE)
-		job_clear_line();
+		progress_clear();
 	return result;
 }
 

@@ -235,16 +235,13 @@ bool aggregate_is_unsure(const struct command *command)
 bool aggregate_replaces(const struct element *field)
 {
 	static const char *const replaced[] = {
-		"find",        "count",           "distinct",     "aggregate",
-		"filter",      "query",           "sort",         "skip",
-		"limit",       "projection",      "batchSize",    "pipeline",
-		"singleBatch", "noCursorTimeout", "key",          "ntoreturn",
-		"tailable",    "awaitData",       "oplogReplay",  "allowPartialResults",
-		"returnKey",   "fields",          "showRecordId", "min",
-		"max",
+		"find", "count", "distinct", "aggregate", "filter", "query", "sort", "skip",
+		"limit", "projection", "batchSize", "pipeline", "singleBatch", "noCursorTimeout",
+		"key", "ntoreturn", "tailable", "awaitData", "oplogReplay", "allowPartialResults",
+		"returnKey", "fields", "showRecordId", "min", "max",
 		/* what servers say to each other, which changes no answer */
-		"readOnce",    "mirrored",        "term",         "allowSpeculativeMajorityRead",
-		"resumeAfter", "requestResumeToken"};
+		"readOnce", "mirrored", "term", "allowSpeculativeMajorityRead", "resumeAfter",
+		"requestResumeToken"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(replaced); i++)
 		if (element_is(field, replaced[i]))
