@@ -40,7 +40,7 @@ static void fail(struct upgrade *upgrade, const char *why)
 	"container"
 #define WAITING_RULES \
 	"rules of a reload wait for reads that began before: try again once the log says that " \
-	"tails move under the new rules"
+	"tails move under the new rules, or take these rules out by a reload"
 
 /* NULL: the new process may start with the file as it is now. Else why not; freed by the caller. */
 static char *look_at_file(const struct upgrade *upgrade, char digest[CONFIG_DIGEST])

@@ -196,17 +196,26 @@ static void append_tls(struct buffer *uri, const struct reader *reader, char bef
 			    "'key' and no 'server_name'; give 'upstream' a URI with tls=true");
 }
 
+static int compare_texts(const void *one, const void *other)
+{
+	return strcmp(*(const char *const *)one, *(const char *const *)other);
+}
+
+/* Sorted: entries in another order are no other account. */
 static void build_uri(const struct reader *reader)
 {
 	const struct config *config = reader->config;
+	size_t count = config->listen_count;
+	const char **servers = must_calloc(count ? count : 1, sizeof(*servers));
 	auto_buffer struct buffer uri = {0};
 
+	for (size_t i = 0; i < count; i++)
+		servers[i] = config->listen[i].server ? config->listen[i].server : "";
+	qsort((void *)servers, count, sizeof(*servers), compare_texts);
 	text_append(&uri, "mongodb://");
-	for (size_t i = 0; i < config->listen_count; i++) {
-		const char *server = config->listen[i].server;
-
-		text_append(&uri, "%s%s", i > 0 ? "," : "", server ? server : "");
-	}
+	for (size_t i = 0; i < count; i++)
+		text_append(&uri, "%s%s", i > 0 ? "," : "", servers[i]);
+	free((void *)servers);
 	text_append(&uri, "/");
 	append_tls(&uri, reader, '?');
 	reader->config->upstream_uri = text_steal(&uri);

@@ -293,7 +293,7 @@ Test(config, the_upstream_account_comes_from_the_file_then_the_environment_then_
 	config = good("listen:\n  - { address: a:1, server: b:1 }\n"
 		      "  - { address: a:2, server: '[::1]:2' }\n" RULES,
 		      &nothing);
-	cr_assert_str_eq(config->upstream_uri, "mongodb://b:1,[::1]:2/");
+	cr_assert_str_eq(config->upstream_uri, "mongodb://[::1]:2,b:1/");
 	config_free(config);
 }
 
