@@ -15,7 +15,8 @@
 #define BYTES_MAX (2UL << 20) /* of it, but for a document that needs more by itself */
 
 /* A hint says which documents are met, and a filter that raises an error which of them are judged.
- * A positional update needs the filter as it is. */
+ * A positional update needs the filter as it is. A filter that looks at the document, such as
+ * $jsonSchema, would see the state that is read along. */
 void edit_decide_together(struct edit *edit)
 {
 	const struct whole_write *write = &edit->write;
@@ -24,7 +25,8 @@ void edit_decide_together(struct edit *edit)
 		       !edit_in_transaction(edit); /* which mongod refuses */
 
 	edit->list.together = write->many && write->collation.type == 0 && write->hint.type == 0 &&
-			      !facts->raises && !(facts->reads && facts->positional) && !retried;
+			      !facts->raises && !facts->document &&
+			      !(facts->reads && facts->positional) && !retried;
 	edit->list.most = DOCUMENTS_MAX;
 }
 

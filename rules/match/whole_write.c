@@ -246,6 +246,7 @@ struct whole_write_facts whole_write_judge(const struct whole_write *write,
 	bool cuts = cuts_image(write, namespace);
 	struct whole_write_facts facts = {
 		.reads = filter_reads(write, namespace),
+		.document = reads_of_filter(write->filter.value, namespace).document,
 		.raises = filter_has_expression(write->filter.value),
 		.settles = filter_fits_pipeline(write->filter.value),
 		.positional = is_positional(write),

@@ -41,6 +41,7 @@ bool whole_write_concerns(const struct whole_write *write, const struct ruled_na
 
 struct whole_write_facts {
 	bool reads;      /* the filter, sort or hint reads a ruled array */
+	bool document;   /* the filter looks at more than the fields that it names ($jsonSchema) */
 	bool raises;     /* a document may make the filter fail: the ones before it count */
 	bool settles;    /* mongod can judge the filter in a pipeline */
 	bool positional; /* which element it changes is told by the filter */

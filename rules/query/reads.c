@@ -71,6 +71,7 @@ void reads_note_document(struct reads *reads, const struct ruled_namespace *name
 			 struct bytes what)
 {
 	reads_note(reads, READS_ARRAY, namespace->targets[0].rule, what, "an unknown operator");
+	reads->document = true;
 }
 
 void reads_note_broken(struct reads *reads)
@@ -81,9 +82,11 @@ void reads_note_broken(struct reads *reads)
 void reads_join(struct reads *reads, const struct reads *other)
 {
 	bool searches = reads->searches || other->searches, asks = reads->asks || other->asks;
+	bool document = reads->document || other->document;
 
 	if (other->kind > reads->kind)
 		*reads = *other;
+	reads->document = document;
 	reads->searches = searches;
 	reads->asks = asks;
 }

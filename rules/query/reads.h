@@ -26,6 +26,7 @@ struct reads {
 	char what[64]; /* what decided it, our own words or a $-operator's name; for messages */
 	bool searches; /* $text: reads f where its index is over it */
 	bool asks;     /* and no text index is known */
+	bool document; /* a condition or an operator looks at more than the fields that it names */
 };
 
 /* Any of those below that take a document. */

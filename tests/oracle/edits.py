@@ -148,6 +148,16 @@ def _of_any_type(rng, path):
     ))
 
 
+def _of_the_document(rng, path):
+    """A schema: it sees each field, also those that it does not name. Some layouts show a flag, named `many`."""
+    schema = rng.choice(({"minItems": 3}, {"maxItems": 4}, {"items": {"bsonType": "number"}}, {"bsonType": "array"}))
+    for name in reversed(path.split(".")):
+        schema = {"properties": {name: schema}}
+    names = {"additionalProperties": rng.random() < 0.5, "patternProperties": {"^([a-r]|_id|serial|t|z)": {}}}
+    return {"$jsonSchema": rng.choice((schema, {**schema, **names}, names,
+                                       {"patternProperties": {"^_s": {"bsonType": "string"}}}))}
+
+
 def condition(rng, path):
     """A condition on an array: part of a filter."""
     choice = rng.random()
@@ -159,6 +169,8 @@ def condition(rng, path):
     position = rng.choice((0, 1, 2, 3, 5, 9, 20))
     field = f"${path}"
     array = {"$cond": [{"$isArray": field}, field, []]}
+    if rng.random() < 0.05:
+        return _of_the_document(rng, path)
     return rng.choice((
         {path: small}, {path: {"$in": [small, 5]}}, {path: {"$nin": [small, 5]}}, {path: {"$ne": small}},
         {path: {"$ne": small}}, {path: {"$all": [small, 1]}}, {path: {"$size": rng.randrange(6)}},
