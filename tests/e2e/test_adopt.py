@@ -113,7 +113,7 @@ def test_what_goes_back_waits_for_its_readers(cluster, shop):
         migrate = operator.start("migrate", "--execute")
         wait_for(lambda: len(shop.books.find_one()["list"]) == 20, "the array to go back", 30, 0.001)
         assert [len(each["part"]) for each in shop.tails.find()] == [2] * 8 + [1], "a reader may still want them"
-        assert migrate.wait(30) == 0
+        assert migrate.wait(60) == 0
     assert [each["part"][0] for each in shop.tails.find().sort("number")] == [3, 7, 11, 15, 19]
 
 
@@ -244,7 +244,7 @@ def adopt_slowly(shop, operator, meanwhile, namespace="shop.books", command="upd
     shop.client.admin.command("waitForFailPoint", "failCommand", timesEntered=before + 1, maxTimeMS=10000)
     meanwhile()
     shop.client.admin.command("configureFailPoint", "failCommand", mode="off")
-    said, _ = migrate.communicate(timeout=30)
+    said, _ = migrate.communicate(timeout=60)
     return migrate.returncode, json.loads(said)
 
 

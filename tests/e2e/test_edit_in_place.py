@@ -288,5 +288,5 @@ def test_a_client_that_goes_leaves_no_transaction_open(cluster, direct, shop, ar
             client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
         goes_on.set()
-        wait_for(lambda: not open_transactions(direct), "the transaction to end", seconds=20)
+        wait_for(lambda: not open_transactions(direct), "the transaction to end")
     assert array_of(shop, "long") == array

@@ -107,7 +107,7 @@ def test_an_edit_of_a_rule_that_waits_leaves_no_garbage(cluster, shop, books):
         client.update_one({"_id": 5}, {"$pull": {"list": 8}})
         assert shop.tails.count_documents({"book": 5}) == 2
         goes_on.set()
-        wait_for(lambda: shop.tails.count_documents({"book": 5}) == 0, "the garbage to go", seconds=20)
+        wait_for(lambda: shop.tails.count_documents({"book": 5}) == 0, "the garbage to go")
     assert shop.tails.count_documents({}) == 19 * 2
 
 

@@ -96,7 +96,7 @@ def test_serve_collects_none_of_it(cluster, operator, shop, renamed, drops):
             if drops:
                 through.shop.books.drop()
             swept = spillway.metrics()["spillway_sweeps_total"]
-            wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= swept + 3, "three sweeps", 30)
+            wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= swept + 3, "three sweeps")
         assert spillway.says("the collection was renamed")
     assert list(shop.tails.find({"book": {"$ne": "new"}}).sort("_id")) == renamed
     whole_again(shop, operator)

@@ -294,12 +294,12 @@ def test_links_that_are_equal_but_not_the_same_bytes(cluster, shop):
         each["_id"] = ObjectId(OLD.binary[:4] + each["_id"].binary[4:])
     shop.comments.insert_many(stored + garbage)
     with Operator(cluster, [ELEMENTS]) as operator:
-        report = operator.run("verify", code=1, timeout=30)
+        report = operator.run("verify", code=1)
         assert found(report) == {("V3", "garbage"): 3}
         assert {each["_id"] for finding in report["findings"] for each in finding["examples"]} == {1, 2, 3}
-        assert operator.run("verify", "--repair", "--execute", code=0, timeout=30)["cleared"] == 3
+        assert operator.run("verify", "--repair", "--execute", code=0)["cleared"] == 3
         assert shop.comments.count_documents({}) == 1000
-        assert operator.run("undo", "--execute", code=0, timeout=30)["elements"] == 1000
+        assert operator.run("undo", "--execute", code=0)["elements"] == 1000
     assert "comments" not in shop.list_collection_names()
 
 

@@ -12,7 +12,7 @@ import threading
 from support import exact, frames
 from support.spillway import Spillway
 
-DEADLINE = 30
+DEADLINE = 60  # bounds what hangs
 CLOSED, RESET = "closed", "reset"
 
 
@@ -20,7 +20,7 @@ class Ended(ConnectionError):
     """The other side has ended the connection; `how` says in which way, `data` what came before."""
 
     def __init__(self, how, data):
-        super().__init__(f"{how} after {bytes(data)!r}")
+        super().__init__(f"{how} after {len(data)} bytes, the last of them {bytes(data[-100:])!r}")
         self.how = how
         self.data = bytes(data)
 
@@ -104,7 +104,7 @@ class FakeServer:
 
     def __init__(self, hello=None):
         self.hello = hello or HELLO
-        self.scripted, self.apart = False, False
+        self.scripted, self.apart, self.over = False, False, False
         self.waiting = queue.Queue()
         self.looked = threading.Event()
         self.replies = {}
@@ -121,8 +121,16 @@ class FakeServer:
     def __exit__(self, *_):
         self.refuse()
         _stop(self.own)
+        self.end()
+
+    def end(self):
+        """The test needs none of its connections any more, nor any that comes still."""
+        self.over = True
         for end in self.ends:
             end.close()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self.waiting.get_nowait().close()
 
     def refuse(self):
         """Nobody listens at the address any more."""
@@ -154,7 +162,7 @@ class FakeServer:
                 if self.apart:
                     threading.Thread(target=self._meet, args=(sock,), daemon=True).start()
                 else:
-                    self.waiting.put(sock)
+                    self._hand_over(sock)
             else:
                 threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
@@ -162,7 +170,12 @@ class FakeServer:
         if b"mongoc" in sock.recv(1 << 16, socket.MSG_PEEK):
             self._serve(sock)
         else:
-            self.waiting.put(sock)
+            self._hand_over(sock)
+
+    def _hand_over(self, sock):
+        self.waiting.put(sock)
+        if self.over:
+            self.end()
 
     def _serve(self, sock):
         with sock, contextlib.suppress(OSError):
@@ -239,8 +252,9 @@ class Relay:
 
     def __exit__(self, kind=None, *_):
         """Ends Spillway in order: a sanitizer's last word is its exit code."""
-        for end in [*self.clients, *self.server.ends]:
+        for end in self.clients:
             end.close()
+        self.server.end()
         try:
             if kind is None and self.spillway.running() and self.spillway.stop() != 0:
                 raise AssertionError(f"Spillway did not end well: {self.spillway.said()[-4000:]}")

@@ -100,7 +100,7 @@ class Process:
             self.process.kill()
         self.process.wait()
 
-    def stop(self, seconds=20):
+    def stop(self, seconds=60):
         """SIGTERM, and its exit code; SIGKILL where that is not enough."""
         if self.running():
             self.process.send_signal(signal.SIGTERM)

@@ -41,7 +41,7 @@ class Reader:
     def __exit__(self, *_):
         self.diagnosis.close()
 
-    def wait(self, seconds=30):
+    def wait(self, seconds=60):
         """Until it has read everything."""
         wait_for(lambda: _unread(self.diagnosis, self.request) == 0, "the bytes to be read", seconds, 0)
 

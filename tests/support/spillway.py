@@ -8,7 +8,7 @@ import ssl
 
 from support.process import Adopted, Process, adopt_orphans, free_port, new_folder, remove_folder, wait_for
 
-STOP_SECONDS = 60  # it may drain for 30
+ADMIN_SECONDS = 60  # bounds what hangs
 
 
 def program():
@@ -71,7 +71,7 @@ class Spillway(Process):
             self.settings["workers"] = int(os.environ["SPILLWAY_WORKERS"])
         self.settings.update(more or {})
         self.file = folder / "spillway.yaml"
-        self.admin_headers, self.admin_authority = {}, None
+        self.admin_headers, self.admin_authority, self.admin_seconds = {}, None, ADMIN_SECONDS
         self.upgrades = 0
         environment = {**os.environ, **(environment or {})}
         options = os.environ.get("SPILLWAY_OPTIONS", "").split()
@@ -97,7 +97,7 @@ class Spillway(Process):
         """Ends it; it must end well, and no sanitizer may have said anything in all its life.
 
         Of a test that failed, pytest shows the end of the log."""
-        code = self.stop(STOP_SECONDS) if self.running() else 0
+        code = self.stop() if self.running() else 0
         said = self.said() if self.process else ""
         remove_folder(self.folder)
         if failure is not None:
@@ -128,7 +128,7 @@ class Spillway(Process):
             admin["tls"] = {"cert": str(authority.cert), "key": str(authority.key), **more.get("tls", {})}
             self.admin_authority = authority
 
-    def refuses_to_start(self, seconds=20):
+    def refuses_to_start(self, seconds=60):
         """What it says as it ends with code 1 instead of starting."""
         self.start(ready=False)
         code = self.process.wait(seconds)
@@ -153,7 +153,7 @@ class Spillway(Process):
     def upgraded(self):
         """The same, for an upgrade that was asked for in another way."""
         before = self.process
-        wait_for(lambda: len(self._successors()) > self.upgrades, f"an upgrade of {self.name}", seconds=20)
+        wait_for(lambda: len(self._successors()) > self.upgrades, f"an upgrade of {self.name}")
         self.process = Adopted(self._successors()[self.upgrades])
         self.upgrades += 1
         return before
@@ -164,7 +164,7 @@ class Spillway(Process):
 
     def says(self, text):
         """Waits until its log has this text: a thread writes it, a moment after what it tells of."""
-        return wait_for(lambda: text in self.said(), f"{text!r} in the log of {self.name}", seconds=20)
+        return wait_for(lambda: text in self.said(), f"{text!r} in the log of {self.name}")
 
     def ready(self):
         self.require_running()
@@ -174,9 +174,10 @@ class Spillway(Process):
         """(status, text) of the admin address; status 0 where nothing listens."""
         if self.admin_authority:
             context = ssl.create_default_context(cafile=self.admin_authority.ca)
-            connection = http.client.HTTPSConnection("127.0.0.1", self.admin_port, timeout=10, context=context)
+            connection = http.client.HTTPSConnection("127.0.0.1", self.admin_port, timeout=self.admin_seconds,
+                                                     context=context)
         else:
-            connection = http.client.HTTPConnection("127.0.0.1", self.admin_port, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", self.admin_port, timeout=self.admin_seconds)
         try:
             connection.request("GET", path, headers=self.admin_headers)
             response = connection.getresponse()

@@ -1,5 +1,6 @@
 """The threads of a process, as Linux tells of them."""
 
+import contextlib
 import pathlib
 
 
@@ -8,7 +9,13 @@ def tasks(pid):
 
 
 def named(pid, name):
-    return [task for task in tasks(pid) if (task / "comm").read_text() == f"{name}\n"]
+    """Of these threads those that still run."""
+    found = []
+    for task in tasks(pid):
+        with contextlib.suppress(OSError):
+            if (task / "comm").read_text() == f"{name}\n":
+                found.append(task)
+    return found
 
 
 def seconds(task):

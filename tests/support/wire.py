@@ -73,7 +73,7 @@ def sections(body, sequences=(), sequence_first=False):
 class Connection:
     """One socket; requests are numbered from a number that tells whose they are."""
 
-    def __init__(self, port, host="127.0.0.1", hello=True, timeout=30):
+    def __init__(self, port, host="127.0.0.1", hello=True, timeout=60):
         self.socket = socket.create_connection((host, port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.numbers = itertools.count(1000)

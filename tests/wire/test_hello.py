@@ -221,7 +221,7 @@ def test_a_member_without_a_listener_ends_the_start():
         relay.spillway.settings["listen"][0]["server"] = server.address
         try:
             relay.spillway.start(ready=False)
-            assert relay.spillway.process.wait(30) == 1
+            assert relay.spillway.process.wait(60) == 1
             assert relay.spillway.says(SECOND)
         finally:
             relay.spillway.__exit__()

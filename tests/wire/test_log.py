@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import time
 
 from support import frames
 from support.frames import message
@@ -71,11 +70,9 @@ def test_clients_are_served_and_the_end_comes_while_nobody_reads_the_log():
             closed(client)
         works(*relay.connect())
         assert relay.spillway.admin("/healthz")[0] == 200
-        started = time.monotonic()
         for end in [*relay.clients, *relay.server.ends]:
             end.close()
-        assert relay.spillway.stop(20) == 0
-        assert time.monotonic() - started < 15
+        assert relay.spillway.stop() == 0
 
 
 def test_lines_that_nobody_reads_are_dropped_counted_and_told_of():
@@ -101,7 +98,7 @@ def test_a_configuration_that_is_refused_ends_the_start_while_nobody_reads():
         relay = Relay(RULES, {"no_such_key": 1}, wrapper=(*TO_FILE, path))
         with relay.server:
             relay.spillway.start(ready=False)
-            assert relay.spillway.process.wait(20) == 2
+            assert relay.spillway.process.wait(60) == 2
             remove_folder(relay.spillway.folder)
 
 

@@ -363,7 +363,7 @@ def answer_all(session, answers):
     """What the client gets in the end; meanwhile helpers are answered by what they ask for, and told of."""
     client, server = session
     asked = []
-    while client.socket not in select.select([client.socket, server.socket], [], [], 30)[0]:
+    while client.socket not in select.select([client.socket, server.socket], [], [], 60)[0]:
         request = server.frame()
         name, of = next(iter(request.plain().items()))
         asked.append((name, of))

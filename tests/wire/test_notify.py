@@ -37,14 +37,14 @@ class Manager:
     def environment(self, **more):
         return {"NOTIFY_SOCKET": self.name, "SPILLWAY_ALLOW_CORE": "1", **more}
 
-    def next(self, seconds=20):
+    def next(self, seconds=60):
         """The fields of the next message; TimeoutError if none comes."""
         self.socket.settimeout(seconds)
         message = dict(line.split("=", 1) for line in self.socket.recv(4096).decode().split("\n"))
         self.messages.append(message)
         return message
 
-    def until(self, field, seconds=20):
+    def until(self, field, seconds=60):
         """The next message that has the field."""
         while True:
             message = self.next(seconds)
@@ -116,11 +116,11 @@ def test_it_is_ready_when_clients_can_connect_and_says_that_it_ends(manager):
     with Started(manager) as spillway:
         assert manager.next()["STATUS"] == "looks at the servers"
         assert manager.next() == {"READY": "1", "STATUS": "accepts connections"}
-        socket.create_connection(("127.0.0.1", spillway.port), 5).close()
+        socket.create_connection(("127.0.0.1", spillway.port), 60).close()
         spillway.process.send_signal(signal.SIGTERM)
         last = manager.until("STOPPING")
         assert int(last["EXTEND_TIMEOUT_USEC"]) == int(last["WATCHDOG_USEC"]) == 45_000_000  # 30 s are the drain
-        assert spillway.process.wait(20) == 0
+        assert spillway.process.wait(60) == 0
     assert not any("WATCHDOG" in message for message in manager.messages)
 
 

@@ -128,7 +128,7 @@ def test_who_is_not_listed_sends_no_header():
         assert client.rest()[0] == b""
         assert "is not listed in 'proxy_protocol_from'" in relay.spillway.said()
         relay.server.accept()
-        listed = peer.End(socket.create_connection(("127.0.0.1", relay.spillway.port), 30, ("127.0.0.2", 0)))
+        listed = peer.End(socket.create_connection(("127.0.0.1", relay.spillway.port), 60, ("127.0.0.2", 0)))
         listed.send(HEADERS["2"][0], PING)
         works(relay, listed)
         listed.close()

@@ -144,7 +144,7 @@ def test_a_spillway_that_is_not_there_is_not_reached(relay, tmp_path):
 
 
 def test_a_page_in_a_browser_cannot_reload(relay):
-    connection = http.client.HTTPConnection("127.0.0.1", relay.spillway.admin_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", relay.spillway.admin_port, timeout=60)
     connection.request("POST", "/reload")
     assert connection.getresponse().status == 403
     connection.close()

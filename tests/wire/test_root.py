@@ -27,7 +27,7 @@ def ends(wrapper, options=(), environment=None, admin=False):
         if wrapper == AS_ANOTHER and wrapper:
             os.chown(spillway.file, 65534, 65534)
         spillway.start(ready=False)
-        code = spillway.process.wait(20)
+        code = spillway.process.wait(60)
         said = spillway.said()
         spillway.__exit__()
         return code, said

@@ -140,7 +140,7 @@ class Terminal:
         return wait_for(lambda: re.search(pattern, self.read(), re.S), f"{pattern!r} on the terminal")
 
     def close(self):
-        assert self.process.wait(20) == 0
+        assert self.process.wait(60) == 0
         self.shows(r"\x1b\[\?1049l")
         assert termios.tcgetattr(self.other)[3] == self.before[3]
         os.close(self.other)

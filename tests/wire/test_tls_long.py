@@ -47,7 +47,7 @@ def long_reply_begins(client, server):
     assert server.take(len(FIND)) == FIND
     sender = threading.Thread(target=server.send, args=(reply(),), daemon=True)
     sender.start()
-    assert select.select([client.socket], [], [], 30)[0], "the reply begins"
+    assert select.select([client.socket], [], [], 60)[0], "the reply begins"
     sender.join()
 
 
@@ -121,7 +121,7 @@ def test_a_drain_waits_for_who_reads_a_long_reply():
         relay.spillway.says("draining")
         assert client.rest() == (reply(), "closed")
         assert farewell(client)
-        assert relay.spillway.process.wait(30) == 0
+        assert relay.spillway.process.wait(60) == 0
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -136,7 +136,7 @@ def test_what_a_server_has_not_taken_counts_as_memory(side):
         def is_served():
             sender = threading.Thread(target=other.send, args=(request,), daemon=True)
             sender.start()
-            served = select.select([other.socket, server.socket], [], [], 30)[0] == [server.socket]
+            served = select.select([other.socket, server.socket], [], [], 60)[0] == [server.socket]
             if served:
                 server.answer(server.frame(), {"n": 1, "ok": 1.0})
             assert other.frame().plain()["ok"] == float(served)

@@ -375,7 +375,7 @@ def test_a_drain_ends_the_idle_and_waits_for_the_busy(side):
         assert busy[0].rest() == (OK, "closed")
         assert farewell(busy[0])
         assert busy[1].rest() == (b"", "closed")
-        assert relay.spillway.process.wait(20) == 0
+        assert relay.spillway.process.wait(60) == 0
 
 
 def test_the_deadline_of_a_drain_ends_the_rest():
@@ -386,4 +386,4 @@ def test_the_deadline_of_a_drain_ends_the_rest():
         relay.spillway.process.send_signal(signal.SIGTERM)
         assert client.rest()[0] == b""
         assert server.rest()[0] == b""
-        assert relay.spillway.process.wait(20) == 0
+        assert relay.spillway.process.wait(60) == 0
