@@ -169,15 +169,20 @@ static void listeners_on_task(struct loop *loop, struct loop_task *posted)
 	task_free(task);
 }
 
+/* A name is looked up only where ports agree: that may take long. */
+static bool overlap(const char *one, const char *other)
+{
+	struct sockaddr_storage first = {0}, second = {0};
+
+	return strcmp(strrchr(one, ':'), strrchr(other, ':')) == 0 &&
+	       address_resolve_now(one, &first) && address_resolve_now(other, &second) &&
+	       address_overlaps(&first, &second);
+}
+
 static bool overlaps_open(const struct listeners *listeners, const char *address)
 {
-	struct sockaddr_storage wanted = {0}, open = {0};
-
-	if (!address_resolve_now(address, &wanted))
-		return false;
 	for (size_t i = 0; i < listeners->count; i++)
-		if (address_resolve_now(listeners->open[i], &open) &&
-		    address_overlaps(&wanted, &open))
+		if (overlap(listeners->open[i], address))
 			return true;
 	return false;
 }
