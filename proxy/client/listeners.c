@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -169,22 +170,40 @@ static void listeners_on_task(struct loop *loop, struct loop_task *posted)
 	task_free(task);
 }
 
+typedef bool meeting(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
+
 /* A name is looked up only where ports agree: that may take long. */
-static bool overlap(const char *one, const char *other)
+static bool meet(const char *one, const char *other, meeting *agree)
 {
 	struct sockaddr_storage first = {0}, second = {0};
 
 	return strcmp(strrchr(one, ':'), strrchr(other, ':')) == 0 &&
 	       address_resolve_now(one, &first) && address_resolve_now(other, &second) &&
-	       address_overlaps(&first, &second);
+	       agree(&first, &second);
 }
 
 static bool overlaps_open(const struct listeners *listeners, const char *address)
 {
 	for (size_t i = 0; i < listeners->count; i++)
-		if (overlap(listeners->open[i], address))
+		if (meet(listeners->open[i], address, address_overlaps))
 			return true;
 	return false;
+}
+
+/* Else the system would deal connections out to them. */
+static bool probe_each_other(const struct listener_place *places, size_t count, char *reason,
+			     size_t size)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < i; j++) {
+			if (!meet(places[j].address, places[i].address, address_equals))
+				continue;
+			snprintf(reason, size,
+				 "cannot listen on '%s': that is the address '%s' of another entry",
+				 places[i].address, places[j].address);
+			return false;
+		}
+	return true;
 }
 
 /* That another program does not listen there; our own sockets may share an address. */
@@ -232,7 +251,8 @@ static struct listeners_change *prepare(struct listeners *listeners,
 					char *reason, size_t size)
 {
 	struct listeners_change *change = change_new(listeners, places, count);
-	bool good = probe_new(listeners, places, count, reason, size);
+	bool good = probe_each_other(places, count, reason, size) &&
+		    probe_new(listeners, places, count, reason, size);
 
 	for (size_t i = 0; good && i < listeners->loop_count; i++)
 		good = (change->tasks[i] = task_new(listeners, places, count, reason, size));

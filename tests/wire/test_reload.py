@@ -117,6 +117,26 @@ def test_an_address_gives_way_to_one_that_overlaps_it(host):
                 pings(port)
 
 
+def test_two_entries_at_one_address_are_refused_under_other_names_too():
+    with FakeServer() as server, FakeServer() as other:
+        spillway = Spillway([server, other], [], {"upstream": {"uri": server.uri}})
+        one, two = spillway.settings["listen"]
+        same = {**two, "address": f"localhost:{spillway.port}"}
+        words = f"cannot listen on '{same['address']}': that is the address '{spillway.address}' of another entry"
+        with spillway:
+            spillway.settings["listen"] = [one, same]
+            spillway.write_file()
+            done = subprocess.run([program(), "reload", "--config", spillway.file], capture_output=True, text=True,
+                                  timeout=60)
+            assert (done.returncode, done.stdout + done.stderr) == (1, f"nothing is changed:\n{words}\n")
+        spillway = Spillway([server, other], [], {"upstream": {"uri": server.uri}})
+        spillway.settings["listen"] = [one, same]
+        try:
+            assert words in spillway.refuses_to_start()
+        finally:
+            spillway.__exit__()
+
+
 def test_a_port_that_only_root_may_have_is_no_matter_of_the_sandbox():
     with FakeServer() as server:
         spillway = Spillway([server], [], {"upstream": {"uri": server.uri}})
