@@ -1,4 +1,4 @@
-"""Filters that look at a document as a whole, and name no field of it: nothing of Spillway's may be in what they see."""
+"""Filters that look at a document as a whole and name no field of it: they see nothing of Spillway."""
 
 import pytest
 from test_odm_shapes import bulk, write

@@ -161,14 +161,12 @@ Test(sequence, one_that_there_is_no_memory_for_fails_and_ends_the_clients_transa
 /* It may have come compressed. Spillway's own answer is packed as the client's request was. */
 Test(sequence, a_frame_of_the_servers_goes_as_it_is_behind_the_end_of_the_transaction)
 {
-	play_command(&play,
-		     IN_TRANSACTION("'updates': [{'q': {'n': 1}, 'u': {'$pull': {'f': 1}}, "
-				    "'multi': true}], '$db': 'shop'}"),
-		     VERDICT_WRITE);
-	play_reply(&play, "{'ok': 0.0, 'errmsg': 'gone', 'code': 211}");
+	play_command(&play, IN_TRANSACTION(PULL), VERDICT_WRITE);
+	play_reply(&play, "{'n': 0, 'nModified': 0, 'ok': 1.0}");
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'late', 'code': 50}");
 	play_end_transaction(&play);
 	cr_assert_neq(play.sequence->output.data, play.sequence->buffer.data);
-	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'gone', 'code': 211}");
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'late', 'code': 50}");
 	play_close(&play);
 	play_command(&play, "{'odd': 'books', " TRANSACTION ", '$db': 'shop'}", VERDICT_REFUSE);
 	play_end_transaction(&play);
