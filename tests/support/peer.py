@@ -94,7 +94,35 @@ HELLO = {
     "maxMessageSizeBytes": 48000000, "maxWriteBatchSize": 100000,
     "logicalSessionTimeoutMinutes": 30, "minWireVersion": 0, "maxWireVersion": 17, "ok": 1.0,
 }
+QUESTION = frames.message({"hello": 1, "apiVersion": "1", "$db": "admin"})  # whether clients reach the server
 NOT_FOUND = {"ok": 0.0, "errmsg": "ns does not exist", "code": 26, "codeName": "NamespaceNotFound"}
+
+
+def is_spillways_own(sock):
+    """Whether the first message is none of a client's."""
+    first = sock.recv(1 << 16, socket.MSG_PEEK)
+    return b"mongoc" in first or first[16:] == QUESTION[16:]
+
+
+class Accepted(End):
+    """The server's end of a client's connection. Which one that is turns out when it is read: Spillway may ask by
+    itself meanwhile whether the server is there, as it does after a client's connection on which the server said
+    nothing.
+    """
+
+    def __init__(self, server):
+        super().__init__(server.waiting.get(timeout=DEADLINE))
+        self.server, self.met = server, False
+
+    def take(self, size):
+        while not self.met:
+            with contextlib.suppress(ConnectionResetError):
+                if is_spillways_own(self.socket):
+                    self.server.serve(self.socket)
+                    super().__init__(self.server.waiting.get(timeout=DEADLINE))
+                    continue
+            self.met = True
+        return super().take(size)
 
 
 class FakeServer:
@@ -148,9 +176,12 @@ class FakeServer:
         self.scripted, self.apart = True, apart
 
     def accept(self):
-        end = End(self.waiting.get(timeout=DEADLINE))
+        end = Accepted(self)
         self.ends.append(end)
         return end
+
+    def serve(self, sock):
+        threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _accept(self, listener):
         while True:
@@ -164,10 +195,10 @@ class FakeServer:
                 else:
                     self._hand_over(sock)
             else:
-                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+                self.serve(sock)
 
     def _meet(self, sock):
-        if b"mongoc" in sock.recv(1 << 16, socket.MSG_PEEK):
+        if is_spillways_own(sock):
             self._serve(sock)
         else:
             self._hand_over(sock)
