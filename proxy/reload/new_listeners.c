@@ -50,8 +50,8 @@ must_check bool new_listeners_place(struct new_listeners *listeners, struct relo
 	}
 	if (!listen_plan_make(&listeners->plan, reload->first, config)) {
 		snprintf(reason, size,
-			 "reloads have brought %d other listeners since the start, and there is no "
-			 "room for more: 'spillway upgrade' starts a process that has room",
+			 "this process has no room for so many other listeners: %d may come by "
+			 "reloads since its start; 'spillway upgrade' starts one that has room",
 			 CONFIG_LISTEN_FREE);
 		return false;
 	}
