@@ -566,6 +566,8 @@ int serve_run(const struct command_line *line)
 	inherited_open();
 	takeover_open();
 	launcher_start(line->all);
+	if (takeover_runs())
+		config_file_wait_for_none();
 	config = config_load(line->values[OPTION_CONFIG], &problems);
 	config_loaded_digest(digest);
 	log_open();

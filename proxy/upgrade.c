@@ -104,6 +104,7 @@ void upgrade_start(struct upgrade *upgrade)
 	char digest[CONFIG_DIGEST];
 	bson_error_t error = {0};
 
+	config_file_wait_for_none();
 	upgrade->wanted = false;
 	if (upgrade_runs(upgrade)) {
 		log_info("1054 upgrade: a new process is on its way already");

@@ -39,14 +39,32 @@ static bool read_descriptor(int descriptor, struct buffer *content)
 	return got >= 0;
 }
 
+static _Thread_local bool waits_for_none;
+
+void config_file_wait_for_none(void)
+{
+	waits_for_none = true;
+}
+
+bool config_file_waits(const char *path)
+{
+	struct stat status;
+
+	return waits_for_none && stat(path, &status) == 0 && !S_ISREG(status.st_mode) &&
+	       !S_ISDIR(status.st_mode);
+}
+
 /* NULL, or what is wrong (freed by the caller). `others` is set where others than the owner may
  * read it. */
 static char *read_file(const char *path, struct buffer *content, bool *others)
 {
-	int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	int descriptor = -1;
 	struct stat status;
 	char *mistake = NULL;
 
+	if (config_file_waits(path))
+		return mistake_new("cannot be read: ", CONFIG_FILE_WAITS);
+	descriptor = open(path, O_RDONLY | O_CLOEXEC);
 	if (descriptor < 0)
 		return mistake_new("cannot be opened: ", strerror(errno));
 	if (fstat(descriptor, &status) != 0 || !read_descriptor(descriptor, content))

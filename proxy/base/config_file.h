@@ -8,6 +8,13 @@
  * larger than 1 MB. A relative `uri_file` starts from the configuration's folder. */
 struct config *config_load(const char *path, char **problems);
 
+/* From here on this thread reads no file that it may have to wait for, such as a pipe: who serves
+ * must be able to end. */
+void config_file_wait_for_none(void);
+/* Whether this is such a file, and this thread such a one. */
+bool config_file_waits(const char *path);
+#define CONFIG_FILE_WAITS "it is no regular file, and only a start waits for what comes through it"
+
 /* Of all that this thread's last config_load has read for the file and those that it includes:
  * equal texts have an equal one, in any version of the program. */
 #define CONFIG_DIGEST 65 /* hexadecimal digits, and a NUL */

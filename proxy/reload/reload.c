@@ -329,6 +329,7 @@ static void *reload_run(void *context)
 
 	ballast_be_patient();
 	log_name_thread("reload");
+	config_file_wait_for_none();
 	run(reload);
 	atomic_store(&reload->ended, true);
 	return NULL;

@@ -1,6 +1,8 @@
 /* Makes OpenSSL's contexts of certificate files, and connections of the contexts. */
 #include "proxy/tls/tls_side.h"
 
+#include "proxy/base/config_file.h"
+
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
@@ -50,6 +52,16 @@ static bool fail(const char *what, const char *file, char *reason, size_t size)
 	return false;
 }
 
+static bool is_there(const char *what, const char *file, char *reason, size_t size)
+{
+	bool waits = config_file_waits(file);
+
+	if (waits)
+		snprintf(reason, size, "TLS: %s '%s' cannot be used: " CONFIG_FILE_WAITS, what,
+			 file);
+	return !waits;
+}
+
 /* A key with a passphrase: nobody is there to be asked for it. */
 static int on_passphrase(char *room, int size, int writing, void *context)
 {
@@ -70,6 +82,9 @@ static bool use_certificate(SSL_CTX *context, const struct tls_side *side, char 
 		return true;
 	cert = config_beside(side->path, config->cert);
 	key = config_beside(side->path, config->key ? config->key : config->cert);
+	if (!is_there("the certificate file", cert, reason, size) ||
+	    !is_there("the key file", key, reason, size))
+		return false;
 	if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
 		return fail("the certificate file", cert, reason, size);
 	if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
@@ -90,6 +105,8 @@ static bool use_ca(SSL_CTX *context, const struct tls_side *side, char *reason, 
 		return true;
 	}
 	ca = config_beside(side->path, side->config->ca);
+	if (!is_there("the CA file", ca, reason, size))
+		return false;
 	if (SSL_CTX_load_verify_file(context, ca) != 1)
 		return fail("the CA file", ca, reason, size);
 	if (!side->servers)

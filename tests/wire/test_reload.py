@@ -94,6 +94,35 @@ def test_an_included_file_outside_of_the_sandbox_is_told_of(relay, tmp_path):
     assert code == 0 or "the sandbox lets a running Spillway read only folders that it knew at its start" in said
 
 
+def with_pipe(spillway, name):
+    """The file's settings, if one of the files that it names is a pipe to which nobody writes."""
+    pipe = spillway.file if name == "file" else spillway.folder / "pipe"
+    if name == "include":
+        spillway.settings["include"] = ["pipe"]
+    elif name == "certificate":
+        spillway.settings["listen"][0]["tls"] = {"cert": "pipe"}
+    elif name == "token":
+        spillway.settings["admin"] = {"address": spillway.settings["admin"], "token_file": "pipe"}
+    spillway.write_file()
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe, 0o600)
+    return pipe
+
+
+@pytest.mark.parametrize("name", ["file", "include", "certificate", "token"])
+def test_a_pipe_is_not_waited_for(name):
+    """A reload, an upgrade or the end would wait as well."""
+    with FakeServer() as server, Spillway([server], [], {"upstream": {"uri": server.uri}}) as spillway:
+        pipe = with_pipe(spillway, name)
+        spillway.hang_up()
+        spillway.says("it is no regular file, and only a start waits for what comes through it")
+        spillway.says(" 1031 reload: nothing is changed")
+        if name == "file":
+            spillway.start_upgrade()
+            spillway.says(" 1053 upgrade: no new process is started: ")
+        pipe.unlink()
+
+
 def pings(port):
     client = End(socket.create_connection(("127.0.0.1", port), 30))
     client.ask(message({"ping": 1, "$db": "admin"}))
