@@ -156,9 +156,24 @@ static bool lacks_sparse(struct bytes index, const struct ruled_namespace *names
 	return false;
 }
 
+/* f.$**: nothing that is asked beside the client's filter, such as whether there is a state, can go
+ * by that index. */
+static bool is_wildcard(struct bytes index)
+{
+	static const char end[] = ".$**";
+	const size_t length = strlen(end);
+	struct element keys, key;
+	struct cursor cursor;
+
+	return document_find(index, "key", &keys) && cursor_open(&cursor, keys.value) &&
+	       cursor_next(&cursor, &key) == CURSOR_ELEMENT && key.name.length > length &&
+	       memcmp(key.name.data + key.name.length - length, end, length) == 0;
+}
+
 static bool lacks_documents(const void *context, struct bytes index)
 {
-	return (document_truth(index, "sparse") && lacks_sparse(index, context)) ||
+	return ((document_truth(index, "sparse") || is_wildcard(index)) &&
+		lacks_sparse(index, context)) ||
 	       match_index_chooses(context, index);
 }
 
@@ -194,7 +209,7 @@ bool match_refuse_hint(struct match *match, const struct element *hint)
 	if (match_judge_index(match, hint, lacks_documents) != INDEX_MEANT_SO)
 		return false;
 	match_refuse(match, match->namespace->targets[0].rule,
-		     "a hint of a sparse or partial index over the ruled array",
+		     "a hint of a sparse, partial or wildcard index over the ruled array",
 		     "it lacks documents whose elements with these fields are in the overflow");
 	return true;
 }

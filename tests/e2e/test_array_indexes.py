@@ -278,6 +278,12 @@ def test_a_hint_of_an_index_that_lacks_what_moved_is_refused(books, direct, comm
         with pytest.raises(OperationFailure) as caught:
             HINTED[command](books, hint)
         assert caught.value.code == 115 and "sparse" in caught.value.details["errmsg"]
+    books.create_index("list.$**", name="w")
+    for hint in ("w", {"list.$**": 1}):
+        wrong = command not in ("find", "update", "delete")  # mongod can't answer them by that index
+        with pytest.raises(OperationFailure) as caught:
+            HINTED[command](books, hint)
+        assert caught.value.code == (291 if wrong else 115), caught.value.details
     books.create_index("n", sparse=True)
     books.create_index("list", name="whole", sparse=True)
     assert [found["_id"] for found in books.find({}, hint="whole")] == [1]
