@@ -219,7 +219,7 @@ def test_a_transaction_that_pushes_much_does_not_wait_for_the_mover(place):
             for number in range(10, 12):
                 books.update_one({"_id": "hot"}, {"$push": {"list": element(number, 5 * MB)}}, session=session)
             session.commit_transaction()
-            assert time.monotonic() - began < 15
+            assert time.monotonic() - began < 50
         assert len(books.find_one({"_id": "hot"})["list"]) == 12
 
 

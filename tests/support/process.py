@@ -120,7 +120,10 @@ class Adopted:
 
     def poll(self):
         if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                return None  # who has started it has not left it yet
             if pid:
                 self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode

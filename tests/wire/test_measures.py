@@ -48,8 +48,10 @@ def empty(namespace):
     return {"cursor": {"id": exact.Raw(exact.INT64, bytes(8)), "ns": namespace, "firstBatch": []}, "ok": 1.0}
 
 
-def lines(relay, number):
-    return [line for line in map(json.loads, relay.spillway.said().splitlines()) if line["id"] == number]
+def slow_ones(relay, command):
+    """What the log says of them."""
+    lines = map(json.loads, relay.spillway.said().splitlines())
+    return [line for line in lines if line["id"] == 3001 and line["attr"]["command"] == command]
 
 
 def test_a_slow_edit_is_told_with_its_steps_and_without_values(slow):
@@ -62,8 +64,7 @@ def test_a_slow_edit_is_told_with_its_steps_and_without_values(slow):
     server.answer(server.frame(), empty("shop.books"))
     server.answer(server.frame(), {"n": 0, "nModified": 0, "ok": 1.0})
     assert client.frame().plain()["n"] == 0
-    slow.spillway.says('"id":3001')
-    (line,) = lines(slow, 3001)
+    (line,) = wait_for(lambda: slow_ones(slow, "update"), "the line of the update")
     assert line["c"] == "COMMAND" and "secret" not in slow.spillway.said()
     attr = line["attr"]
     assert (attr["ns"], attr["command"], attr["rule"], attr["verdict"]) == (
@@ -76,24 +77,46 @@ def test_a_slow_edit_is_told_with_its_steps_and_without_values(slow):
 
 def test_a_slow_find_that_passes_is_told(slow):
     client, server = slow.connect_known()
-    before = len(lines(slow, 3001))
+    before = len(slow_ones(slow, "find"))
     client.send(message(FIND))
     answer_late(server, empty("shop.books"))
     client.frame()
-    slow.spillway.says("'find' on 'shop.books' took ")
-    assert len(lines(slow, 3001)) == before + 1 and "secret" not in slow.spillway.said()
+    wait_for(lambda: len(slow_ones(slow, "find")) > before, "the line of the find")
+    assert len(slow_ones(slow, "find")) == before + 1 and "secret" not in slow.spillway.said()
 
 
-def test_what_is_fast_is_not_told(relay, session):
-    client, server = session
-    client.send(message(FIND))
-    server.answer(server.frame(), empty("shop.books"))
-    client.frame()
-    assert " 3001 " not in relay.spillway.said()
+def test_what_is_fast_is_not_told():
+    with Relay(RULES, {"log": {"slow": "1h"}}) as relay:
+        client, server = relay.connect_known()
+        client.send(message(FIND))
+        server.answer(server.frame(), empty("shop.books"))
+        client.frame()
+        assert " 3001 " not in relay.spillway.said()
 
 
 def count_of(relay, verdict, rule):
     return buckets(samples(relay), verdict, rule).get("+Inf", 0)
+
+
+def refuse_quickly(slow, client, server):
+    """How many refusals it takes until one is quick: what else runs on the machine takes time, too."""
+    tries = []
+
+    def refused():
+        return buckets(samples(slow), "refused", "book-sales")
+
+    def is_quick():
+        before = refused()
+        client.send(message({"find": "books", "filter": {"$where": "secret"}, "$db": "shop"}))
+        server.answer(server.frame(), {"ok": 1.0})
+        client.frame()
+        tries.append(1)
+        # It is counted behind the answer.
+        wait_for(lambda: refused().get("+Inf", 0) > before.get("+Inf", 0), "the refusal to be counted")
+        return refused()["0.05"] > before.get("0.05", 0)
+
+    wait_for(is_quick, "a quick refusal")
+    return len(tries)
 
 
 def test_histograms_count_by_verdict_and_rule(slow):
@@ -102,17 +125,12 @@ def test_histograms_count_by_verdict_and_rule(slow):
     client.send(message(FIND))
     answer_late(server, empty("shop.books"))
     client.frame()
-    client.send(message({"find": "books", "filter": {"$where": "secret"}, "$db": "shop"}))
-    server.answer(server.frame(), {"ok": 1.0})
-    client.frame()
-    # It is counted behind the answer.
-    refused = buckets(before, "refused", "book-sales").get("+Inf", 0)
-    wait_for(lambda: count_of(slow, "refused", "book-sales") > refused, "the refusal to be counted")
+    refusals = refuse_quickly(slow, client, server)
     after = samples(slow)
-    for verdict, late in (("read", 1), ("refused", 0)):
+    for verdict, late, count in (("read", 1, 1), ("refused", 0, refusals)):
         old, new = buckets(before, verdict, "book-sales"), buckets(after, verdict, "book-sales")
         assert len(new) == 13, verdict
-        assert new["+Inf"] == old.get("+Inf", 0) + 1, (verdict, new)
+        assert new["+Inf"] == old.get("+Inf", 0) + count, (verdict, new)
         assert new["0.05"] == old.get("0.05", 0) + 1 - late, (verdict, new)
         assert list(new.values()) == sorted(new.values())
         labels = f'{{verdict="{verdict}",rule="book-sales"}}'
