@@ -115,13 +115,13 @@ class Accepted(End):
         self.server, self.met = server, False
 
     def take(self, size):
-        while not self.met:
-            with contextlib.suppress(ConnectionResetError):
-                if is_spillways_own(self.socket):
-                    self.server.serve(self.socket)
-                    super().__init__(self.server.waiting.get(timeout=DEADLINE))
-                    continue
-            self.met = True
+        try:
+            while not self.met and is_spillways_own(self.socket):
+                self.server.serve(self.socket)
+                super().__init__(self.server.waiting.get(timeout=DEADLINE))
+        except ConnectionResetError:
+            raise Ended(RESET, b"") from None
+        self.met = True
         return super().take(size)
 
 

@@ -5,6 +5,7 @@ import pytest
 from support import frames
 from support.frames import message
 from support.peer import CLOSED, Relay
+from support.process import wait_for
 from wire.conftest import RULES
 
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
@@ -36,8 +37,24 @@ def closed(session):
 
 @pytest.fixture(scope="module")
 def relay():
-    with Relay(RULES, {"limits": {"handshake": "10m", "progress": "300ms", "login": "600ms"}}) as made:
+    with Relay(RULES, {"limits": {"handshake": "10m", "progress": "300ms", "login": "10m"}}) as made:
         yield made
+
+
+@pytest.fixture
+def patient():
+    """Its deadlines are long, until a test is where they count."""
+    with Relay(RULES, {"limits": {"handshake": "10m", "progress": "10m", "login": "10m"}}) as made:
+        yield made
+
+
+def reload(relay, **limits):
+    """With other limits, which count at once."""
+    told = relay.spillway.said().count(" 1034 reload: ")
+    relay.spillway.settings["limits"].update(limits)
+    relay.spillway.write_file()
+    relay.spillway.hang_up()
+    wait_for(lambda: relay.spillway.said().count(" 1034 reload: ") > told, "the limits to be taken")
 
 
 @pytest.mark.parametrize("request_sent", [HELD, HELD_COMPRESSED], ids=["plain", "compressed"])
@@ -63,14 +80,16 @@ def test_what_passes_as_it_comes_may_stop_anywhere(relay):
     assert cut[1].take(len(CUT) - 100) == CUT[100:]
 
 
-def test_a_client_that_spillway_does_not_read_has_all_time(relay):
+def test_a_client_that_spillway_does_not_read_has_all_time(patient):
     """While the find is answered, the beginning of the next request waits in Spillway or in the kernel."""
-    session, held = relay.connect_known(), relay.connect()
+    session, held = patient.connect_known(), patient.connect()
     find = message({"find": "books", "filter": {"x": 1}, "$db": "shop"}, (), 8)
     session[0].send(find + HELD[:60])
     asked = session[1].frame()
     held[0].send(HELD[:60])
+    reload(patient, progress="300ms")
     closed(held)
+    reload(patient, progress="10m")
     session[1].answer(asked, {"cursor": {"firstBatch": [], "id": frames.exact.Raw(frames.exact.INT64, bytes(8)),
                                          "ns": "shop.books"}, "ok": 1.0})
     assert session[0].frame().plain()["ok"] == 1.0
@@ -78,30 +97,32 @@ def test_a_client_that_spillway_does_not_read_has_all_time(relay):
     assert session[1].frame().plain()["insert"] == "books"
 
 
-def test_signing_in_has_a_deadline(relay):
-    monitor, signed_in, out, late = (relay.connect() for _ in range(4))
+def test_signing_in_has_a_deadline(patient):
+    monitor, signed_in, out, late = (patient.connect() for _ in range(4))
     answered(monitor, message(HELLO), {"ok": 1.0})
     assert answered(signed_in, SASL_START, {"conversationId": 1, "done": True, "payload": b"", "ok": 1.0})["done"]
     answered(out, message({"logout": 1, "$db": "admin"}), {"ok": 1.0})
     answered(late, message(HELLO), {"ok": 1.0})
     for _ in range(2):
         answered(late, SASL_START, {"conversationId": 1, "done": False, "payload": b"", "ok": 1.0})
+    reload(patient, login="300ms")
     closed(late)
     for session in (monitor, signed_in, out):
         works(*session)
     assert answered(signed_in, SASL_START, {"conversationId": 1, "done": False, "payload": b"", "ok": 1.0})
-    said = relay.spillway.said()
+    said = patient.spillway.said()
     assert r"(appName 'shop\x27s\x0a') closed: it tried to sign in, without success within limits.login" in said
 
 
 @pytest.mark.parametrize("packer", [None, "zlib"])
 @pytest.mark.parametrize("done", [False, True])
-def test_a_hello_may_sign_in_at_once(relay, packer, done):
-    first, second = relay.connect_packing(), relay.connect()
+def test_a_hello_may_sign_in_at_once(patient, packer, done):
+    first, second = patient.connect_packing(), patient.connect()
     hello = message({**HELLO, "speculativeAuthenticate": {"saslStart": 1, "payload": b""}})
     request = frames.compressed(hello, packer) if packer else hello
     assert answered(first, request, {"speculativeAuthenticate": {"done": done}, "ok": 1.0})["ok"] == 1.0
     answered(second, SASL_START, {"conversationId": 1, "done": False, "payload": b"", "ok": 1.0})
+    reload(patient, login="300ms")
     closed(second)
     if done:
         works(*first)
@@ -109,7 +130,8 @@ def test_a_hello_may_sign_in_at_once(relay, packer, done):
         closed(first)
 
 
-def test_a_failed_try_does_not_end_the_deadline(relay):
-    session = relay.connect()
+def test_a_failed_try_does_not_end_the_deadline(patient):
+    session = patient.connect()
     answered(session, SASL_START, {"ok": 0.0, "code": 18, "errmsg": "Authentication failed."})
+    reload(patient, login="300ms")
     closed(session)
