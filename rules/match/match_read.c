@@ -209,7 +209,7 @@ bool match_refuse_hint(struct match *match, const struct element *hint)
 	if (match_judge_index(match, hint, lacks_documents) != INDEX_MEANT_SO)
 		return false;
 	match_refuse(match, match->namespace->targets[0].rule,
-		     "a hint of a sparse, partial or wildcard index over the ruled array",
+		     "a hint of a wildcard, sparse or partial index over the ruled array",
 		     "it lacks documents whose elements with these fields are in the overflow");
 	return true;
 }
