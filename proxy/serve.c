@@ -364,13 +364,14 @@ static void block_signals(void)
 }
 
 /* A list that no reload changes stays as it is. */
-static bool open_tls(struct server *server, const char *path)
+static bool open_tls(struct server *server)
 {
 	char reason[400];
 
 	if (!server->reload.first->replica_set.on)
 		config_listen_spread(server->reload.first);
-	server->service.tls = tls_pairs_new(server->service.config, path, reason, sizeof(reason));
+	server->service.tls =
+		tls_pairs_new(server->service.config, server->reload.path, reason, sizeof(reason));
 	if (!server->service.tls)
 		log_error("1013 %s", reason);
 	return server->service.tls;
@@ -443,9 +444,11 @@ static bool takes_over(void)
 	return takeover_end();
 }
 
-static void init_reload(struct server *server, struct config *config, const char *path,
-			bool sandboxed)
+static void init_reload(struct server *server, struct config *config,
+			const struct command_line *line, bool sandboxed)
 {
+	const char *path = line->values[OPTION_CONFIG];
+
 	reload_desk_init(&server->desk, SIGHUP);
 	reload_desk_init(&server->upgrade_desk, SIGUSR2);
 	pthread_mutex_init(&server->service.reading, NULL);
@@ -459,7 +462,8 @@ static void init_reload(struct server *server, struct config *config, const char
 					 .desk = &server->desk,
 					 .path = path,
 					 .first = config,
-					 .sandboxed = sandboxed};
+					 .sandboxed = sandboxed,
+					 .root_allowed = line->values[OPTION_ALLOW_ROOT]};
 }
 
 static void fini_reload(struct server *server, const struct config *config)
@@ -476,18 +480,16 @@ static void fini_reload(struct server *server, const struct config *config)
 static int serve(struct config *config, const struct command_line *line, bool sandboxed)
 {
 	struct server server = {.service = {.config = config}};
-	const char *path = line->values[OPTION_CONFIG];
 	struct metrics *shared;
 	enum mover_check check;
 	int code = 1;
 
-	tell_start(config, path);
+	tell_start(config, line->values[OPTION_CONFIG]);
 	block_signals();
-	init_reload(&server, config, path, sandboxed);
-	server.reload.root_allowed = line->values[OPTION_ALLOW_ROOT];
+	init_reload(&server, config, line, sandboxed);
 	spare_memory_keep();
 	load_ballast(config);
-	if (!find_room(&server.service) || !probe_addresses(config) || !open_tls(&server, path)) {
+	if (!find_room(&server.service) || !probe_addresses(config) || !open_tls(&server)) {
 		tls_pairs_free(server.service.tls);
 		fini_reload(&server, config);
 		return 1;

@@ -1,6 +1,7 @@
 /* What the admin address tells in JSON: the rules with what became of them, and our connections. */
 #include "proxy/admin/status.h"
 
+#include "proxy/base/address.h"
 #include "proxy/base/json_text.h"
 #include "proxy/upstream/target.h"
 #include "rules/config/rule_document.h"
@@ -173,15 +174,6 @@ static bool is_server_port(const struct status *status, in_port_t port)
 	return false;
 }
 
-static in_port_t port_of(const struct sockaddr_storage *address)
-{
-	if (address->ss_family == AF_INET)
-		return ((const struct sockaddr_in *)(const void *)address)->sin_port;
-	if (address->ss_family == AF_INET6)
-		return ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
-	return 0;
-}
-
 static bool name_address(const struct sockaddr_storage *address, char *text, size_t size)
 {
 	char host[INET6_ADDRSTRLEN];
@@ -192,7 +184,7 @@ static bool name_address(const struct sockaddr_storage *address, char *text, siz
 
 	if (!inet_ntop(address->ss_family, bytes, host, sizeof(host)))
 		return false;
-	snprintf(text, size, six ? "[%s]:%d" : "%s:%d", host, ntohs(port_of(address)));
+	snprintf(text, size, six ? "[%s]:%d" : "%s:%d", host, ntohs(address_port(address)));
 	return true;
 }
 
@@ -204,11 +196,11 @@ static bool name_connection(const struct status *status, int descriptor, char *t
 	socklen_t length = sizeof(peer);
 
 	if (getpeername(descriptor, (struct sockaddr *)&peer, &length) != 0 ||
-	    !is_server_port(status, port_of(&peer)))
+	    !is_server_port(status, address_port(&peer)))
 		return false;
 	length = sizeof(own);
 	return getsockname(descriptor, (struct sockaddr *)&own, &length) == 0 &&
-	       port_of(&own) != 0 && name_address(&own, text, size);
+	       address_port(&own) != 0 && name_address(&own, text, size);
 }
 
 void status_connections(struct buffer *out, const struct status *status)

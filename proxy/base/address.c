@@ -116,11 +116,13 @@ bool address_equals(const struct sockaddr_storage *one, const struct sockaddr_st
 	       memcmp(&six->sin6_addr, &other_six->sin6_addr, sizeof(six->sin6_addr)) == 0;
 }
 
-static in_port_t port_of(const struct sockaddr_storage *address)
+in_port_t address_port(const struct sockaddr_storage *address)
 {
-	return address->ss_family == AF_INET
-		       ? ((const struct sockaddr_in *)(const void *)address)->sin_port
-		       : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
+	if (address->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)(const void *)address)->sin_port;
+	if (address->ss_family == AF_INET6)
+		return ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
+	return 0;
 }
 
 static bool is_any(const struct sockaddr_storage *address)
@@ -134,7 +136,7 @@ static bool is_any(const struct sockaddr_storage *address)
 
 bool address_overlaps(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
 {
-	return port_of(one) == port_of(other) &&
+	return address_port(one) == address_port(other) &&
 	       (is_any(one) || is_any(other) || address_equals(one, other));
 }
 

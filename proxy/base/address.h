@@ -18,6 +18,11 @@ struct resolution *address_resolve(uv_loop_t *loop, const char *address,
 void address_give_up(struct resolution *resolution);
 /* The same, blocking: for listeners, before anything runs. False where it can't be resolved. */
 must_check bool address_resolve_now(const char *address, struct sockaddr_storage *result);
+/* In the network's byte order; 0: it has none. */
+in_port_t address_port(const struct sockaddr_storage *address);
+/* How two addresses may meet: */
+typedef bool address_meeting(const struct sockaddr_storage *one,
+			     const struct sockaddr_storage *other);
 bool address_equals(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
 /* Whether a connection to one may come to the other: the same port, and one host or any. */
 bool address_overlaps(const struct sockaddr_storage *one, const struct sockaddr_storage *other);

@@ -170,10 +170,8 @@ static void listeners_on_task(struct loop *loop, struct loop_task *posted)
 	task_free(task);
 }
 
-typedef bool meeting(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
-
 /* A name is looked up only where ports agree: that may take long. */
-static bool meet(const char *one, const char *other, meeting *agree)
+static bool meet(const char *one, const char *other, address_meeting *agree)
 {
 	struct sockaddr_storage first = {0}, second = {0};
 

@@ -71,29 +71,23 @@ static void close_sessions(struct loop *loop, bool also_busy)
 	}
 }
 
-static void close_monitors(struct loop *loop)
+/* Those of this listener; NULL: of all. */
+static void close_monitors(struct loop *loop, const uint32_t *listen_index)
 {
 	struct session *session = loop->sessions;
 
 	while (session) {
 		struct session *next = session->next;
 
-		session_close_if_monitor(session);
+		if (!listen_index || session->listen_index == *listen_index)
+			session_close_if_monitor(session);
 		session = next;
 	}
 }
 
 void loop_close_monitors(struct loop *loop, uint32_t listen_index)
 {
-	struct session *session = loop->sessions;
-
-	while (session) {
-		struct session *next = session->next;
-
-		if (session->listen_index == listen_index)
-			session_close_if_monitor(session);
-		session = next;
-	}
+	close_monitors(loop, &listen_index);
 }
 
 static void resume_listeners(struct loop *loop)
@@ -132,7 +126,7 @@ static void loop_on_tick(uv_timer_t *timer)
 	else if (loop->drain_until)
 		close_sessions(loop, false);
 	else if (loop->left)
-		close_monitors(loop);
+		close_monitors(loop, NULL);
 	else
 		resume_listeners(loop);
 	loop_look_at_earlier(loop);
@@ -218,7 +212,7 @@ static void run_leaving(struct loop *loop, struct loop_task *task)
 	loop->left = true;
 	while (loop->listeners)
 		listener_close(loop->listeners);
-	close_monitors(loop);
+	close_monitors(loop, NULL);
 	loop_need_ticks(loop);
 }
 

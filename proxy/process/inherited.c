@@ -69,10 +69,8 @@ void inherited_open(void)
 		look_at(&all[i], FIRST + (int)i);
 }
 
-typedef bool meeting(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
-
 /* The first one whose address meets this one and that `fits` agrees to; NULL: none. */
-static struct passed *find(const char *address, meeting *meets,
+static struct passed *find(const char *address, address_meeting *meets,
 			   bool (*fits)(const struct passed *passed))
 {
 	struct sockaddr_storage where = {0};

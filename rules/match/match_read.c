@@ -160,14 +160,11 @@ static bool lacks_sparse(struct bytes index, const struct ruled_namespace *names
  * by that index. */
 static bool is_wildcard(struct bytes index)
 {
-	static const char end[] = ".$**";
-	const size_t length = strlen(end);
 	struct element keys, key;
 	struct cursor cursor;
 
 	return document_find(index, "key", &keys) && cursor_open(&cursor, keys.value) &&
-	       cursor_next(&cursor, &key) == CURSOR_ELEMENT && key.name.length > length &&
-	       memcmp(key.name.data + key.name.length - length, end, length) == 0;
+	       cursor_next(&cursor, &key) == CURSOR_ELEMENT && bytes_contain(key.name, ".$**");
 }
 
 static bool lacks_documents(const void *context, struct bytes index)

@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define PLAN_ERROR "Plan executor error during findAndModify :: caused by :: "
 
@@ -262,11 +261,8 @@ static bool worth_moving(struct sequence *sequence, const struct reply_summary *
  * history is not run: the client's own command has the same error, in its own words. */
 static bool quotes_retry(const struct packet *reply)
 {
-	static const char words[] = "findAndModify retry request:";
-	struct element message;
-
-	return !reply->summary.ok && document_find(reply->message.body, "errmsg", &message) &&
-	       memmem(message.value.data, message.value.length, words, strlen(words)) != NULL;
+	return !reply->summary.ok &&
+	       bytes_contain(reply->summary.message, "findAndModify retry request:");
 }
 
 static enum sequence_outcome take_main(struct sequence *sequence,
